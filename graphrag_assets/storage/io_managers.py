@@ -1,0 +1,108 @@
+"""Dagster IO managers: Parquet tables and LanceDB vector tables of the build area."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from graphrag_assets.storage.build import BuildArea, Built, TableRef
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.vectors import Marker, VectorStore, read_marker, write_marker
+
+def _single(value: Built | Mapping[str, Built], keys: list[str]) -> dict[str | None, Built]:
+    """The tables of an output by partition; None for an unpartitioned asset."""
+    if isinstance(value, Mapping):
+        missing = sorted(set(keys) - value.keys())
+        if missing:
+            raise dg.Failure(f"no table for {len(missing)} partitions, such as {missing[:3]}", allow_retries=False)
+        return {key: value[key] for key in keys}
+    return {keys[0] if keys else None: value}
+
+
+def _keys(context: dg.InputContext | dg.OutputContext) -> list[str]:
+    return list(context.asset_partition_keys) if context.has_asset_partitions else []
+
+
+class ParquetTables(dg.IOManager):
+    """One Parquet file for each table, or for each partition of a partitioned table.
+
+    An asset hands over a :class:`Built`, or one for each partition key. An input annotated as :class:`TableRef` gets a
+    reference to the files of all partitions, anything else the Arrow table itself (a dictionary by partition key in a
+    run over several partitions).
+
+    Args:
+        filesystem: The storage base.
+    """
+
+    def __init__(self, filesystem: FileSystem) -> None:
+        self.area = BuildArea(filesystem)
+
+    def handle_output(self, context: dg.OutputContext, obj: Built | Mapping[str, Built]) -> None:
+        """Write the table of each partition; row counts and file sizes become metadata."""
+        name = context.asset_key.path[-1]
+        for key, built in _single(obj, _keys(context)).items():
+            size = self.area.write(name, built, key)
+            metadata = {
+                "dagster/row_count": built.table.num_rows,
+                "dagster/uri": self.area.filesystem.uri(self.area.path(name, key)),
+                "bytes": size,
+            }
+            if key is not None and isinstance(obj, Mapping):
+                context.step_context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
+            else:
+                context.add_output_metadata(metadata)
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Load a table, a dictionary of tables by partition, or a reference; see the class."""
+        name = context.asset_key.path[-1]
+        keys = _keys(context)
+        if context.dagster_type.typing_type is TableRef:
+            return self.area.ref(name, keys)
+        if not context.has_asset_partitions:
+            return self.area.read(name)
+        if len(keys) == 1:
+            return self.area.read(name, keys[0])
+        return {key: self.area.read(name, key) for key in keys}
+
+
+class LanceVectors(dg.IOManager):
+    """Vector tables: one LanceDB table an asset, the rows of a partition replaced in one commit.
+
+    Beside each table (or partition) lies a small marker file with the fingerprint of what the vectors were made from.
+
+    Args:
+        filesystem: The storage base.
+        tables: Name of the vector table by asset name.
+    """
+
+    def __init__(self, filesystem: FileSystem, tables: Mapping[str, str]) -> None:
+        self.filesystem = filesystem
+        self.tables = tables
+
+    def handle_output(self, context: dg.OutputContext, obj: Built | Mapping[str, Built]) -> None:
+        """Write the vectors of each partition."""
+        name = context.asset_key.path[-1]
+        for key, built in _single(obj, _keys(context)).items():
+            dimension = built.table.schema.field("vector").type.list_size
+            store = VectorStore(self.filesystem, built.model, dimension)
+            version = store.write(self.tables[name], built.table, key or "")
+            marker = Marker(built.fingerprint, built.model, dimension, built.table.num_rows, version)
+            write_marker(self.filesystem, name, key, marker)
+            metadata = {
+                "dagster/row_count": built.table.num_rows,
+                "dagster/uri": f"{self.filesystem.uri(store.path)}/{self.tables[name]}.lance",
+                "embedding_model": built.model,
+                "dimension": dimension,
+            }
+            if key is not None and isinstance(obj, Mapping):
+                context.step_context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
+            else:
+                context.add_output_metadata(metadata)
+
+    def load_input(self, context: dg.InputContext) -> list[Marker]:
+        """Markers of the partitions that exist: what was embedded with which model."""
+        name = context.asset_key.path[-1]
+        keys: list[str | None] = list(_keys(context)) if context.has_asset_partitions else [None]
+        return [m for m in (read_marker(self.filesystem, name, key) for key in keys) if m is not None]

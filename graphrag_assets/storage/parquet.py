@@ -1,0 +1,59 @@
+"""Parquet files of the index: deterministic bytes on write, columns on demand on read."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem
+from graphrag_assets.storage.tables import Table
+
+#: Key of the fingerprint in the file's own metadata.
+FINGERPRINT = b"graphrag.fingerprint"
+
+
+def to_bytes(table: pa.Table, contract: Table, fingerprint: str = "") -> bytes:
+    """Serialise a table by its contract: equal rows give equal bytes.
+
+    Args:
+        table: Rows in canonical order.
+        contract: Declares columns, types and row-group size.
+        fingerprint: Hash of what the table was made from; kept in the file, so that a later run can tell whether it
+            is still true.
+    """
+    table = contract.conform(table).combine_chunks()
+    metadata = {FINGERPRINT: fingerprint.encode()} if fingerprint else None
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table.replace_schema_metadata(metadata),
+        sink,
+        compression="zstd",
+        row_group_size=contract.row_group_size,
+        write_page_index=False,
+    )
+    return sink.getvalue().to_pybytes()
+
+
+def read_table(filesystem: FileSystem, path: str, columns: list[str] | None = None) -> pa.Table:
+    """Read a Parquet file, or some of its columns.
+
+    Raises:
+        FileNotFoundError: No such file.
+    """
+    return pq.ParquetFile(_source(filesystem, path)).read(columns=columns)
+
+
+def read_fingerprint(filesystem: FileSystem, path: str) -> str | None:
+    """Fingerprint of a Parquet file; None when there is no such file or it has none."""
+    try:
+        metadata = pq.ParquetFile(_source(filesystem, path)).metadata.metadata or {}
+    except FileNotFoundError:
+        return None
+    value = metadata.get(FINGERPRINT)
+    return value.decode() if value else None
+
+
+def _source(filesystem: FileSystem, path: str) -> pa.NativeFile | pa.BufferReader:
+    if isinstance(filesystem, LocalFileSystem):
+        return pa.memory_map(filesystem.uri(path))
+    return pa.BufferReader(filesystem.read(path))

@@ -1,0 +1,1 @@
+"""The prompts, one text file each; shipped as package data of graphrag_assets.prompts."""

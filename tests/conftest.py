@@ -1,0 +1,19 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+_DEFAULT_SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder with real corpora and recorded runs that cannot be shipped; tests that need it skip without it."""
+    path = Path(os.environ.get("GRAPHRAG_SHARED", _DEFAULT_SHARED))
+    if not (path / "data").is_dir():
+        pytest.skip(f"real data sets are not at {path}; set GRAPHRAG_SHARED to their folder")
+    return path
