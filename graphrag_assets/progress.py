@@ -1,0 +1,50 @@
+"""Progress of long stages: one callback, so that a terminal shows bars and a log shows lines."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+#: Called with stage, items done and items in all.
+Listener = Callable[[str, int, int], None]
+
+_listeners: list[Listener] = []
+
+#: Seconds between two lines of the log for one stage.
+LOG_EVERY = 15.0
+
+
+def listen(listener: Listener) -> Callable[[], None]:
+    """Register a listener; returns a function that removes it."""
+    _listeners.append(listener)
+    return lambda: _listeners.remove(listener)
+
+
+class Progress:
+    """Counts the finished items of one stage.
+
+    Args:
+        stage: Name of the stage, as people read it.
+        total: Items in all.
+    """
+
+    def __init__(self, stage: str, total: int) -> None:
+        self.stage, self.total, self.done = stage, total, 0
+        self._logged = time.monotonic()
+        self._tell()
+
+    def advance(self, count: int = 1) -> None:
+        """Report that some more items are finished."""
+        self.done += count
+        self._tell()
+        now = time.monotonic()
+        if now - self._logged >= LOG_EVERY:
+            self._logged = now
+            log.info("%s: %d of %d", self.stage, self.done, self.total)
+
+    def _tell(self) -> None:
+        for listener in _listeners:
+            listener(self.stage, self.done, self.total)

@@ -1,0 +1,158 @@
+"""Names and free text of models and documents, brought to one form.
+
+A title is the identity of an entity: two spellings that differ only in case, white space, Unicode form, invisible characters
+or wrapping quotes must give one title. Spellings that differ in more (punctuation, honorifics, typing errors) are the
+business of entity resolution, which leaves evidence for every merge.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+
+#: Wrapping quotes, as opening -> closing.
+_QUOTES = {
+    '"': '"',
+    "'": "'",
+    "`": "`",
+    "“": "”",
+    "”": "”",
+    "„": "“",
+    "‘": "’",
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+    "《": "》",
+    "〈": "〉",
+    "＂": "＂",
+}
+#: Quotes that never belong to a name when they stand alone at one of its ends; a single ' or ’ may be an apostrophe.
+_STRAY = frozenset('"“”„«»`＂')
+
+#: Compatibility forms that are only another way to write the same letters. The others (™, ², ½, ①, №-like signs, the
+#: non-breaking hyphen) carry meaning or change into look-alikes, so plain NFKC would damage names: GUTENBERG™ -> GUTENBERGTM.
+_SAME_LETTERS = frozenset({"<wide>", "<narrow>", "<font>", "<initial>", "<medial>", "<final>", "<isolated>"})
+_LIGATURES = re.compile(r"[\ufb00-\ufb06\ufb13-\ufb17\u0132\u0133\u01c4-\u01cc\u01f1-\u01f3]")
+
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_ASCII_ONLY = re.compile(r"[ -~]*")
+_MAX_NESTING = 8
+
+
+def clean_text(text: str) -> str:
+    """One line of plain text: HTML entities decoded, control characters dropped, white space collapsed.
+
+    Newlines and tabs become spaces, so that words never grow together. Lone surrogates, which no UTF-8 file can hold,
+    are dropped as well.
+
+    Args:
+        text: Any text.
+    """
+    if "&" in text:
+        text = _decode_entities(text)
+    if not _ASCII_ONLY.fullmatch(text):
+        text = unicodedata.normalize("NFC", "".join(c for c in text if c.isspace() or unicodedata.category(c) not in {"Cc", "Cs"}))
+    return " ".join(text.split())
+
+
+def strip_quotes(text: str) -> str:
+    """Drop quotes that wrap the whole text, and a stray double quote at one end.
+
+    Quotes inside stay: ``"A" and "B"`` begins and ends with a quote, but is not wrapped.
+    """
+    text = text.strip()
+    while len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
+        inner = text[1:-1]
+        if text[0] in inner or text[-1] in inner:
+            break
+        text = inner.strip()
+    if text and text[0] in _STRAY and not _has_quote(text[1:]):
+        text = text[1:]
+    elif text and text[-1] in _STRAY and not _has_quote(text[:-1]):
+        text = text[:-1]
+    return text.strip()
+
+
+def clean_name(name: str) -> str:
+    """A name as written, without what is no part of it: quotes around it, invisible characters, broken lines.
+
+    Args:
+        name: Name as a model, a document or a person wrote it.
+
+    Returns:
+        The name in its own case; empty when nothing is left.
+    """
+    for _ in range(_MAX_NESTING):  # unescaping can bring up quotes, quotes can hide blanks: repeat until nothing changes
+        cleaned = strip_quotes(clean_text(_visible(name)))
+        if cleaned == name:
+            break
+        name = cleaned
+    return name
+
+
+def canonical_title(name: str) -> str:
+    """The title that stands for a name: equal for all spellings that differ only in form.
+
+    Unicode composed and full-width, Arabic presentation and ligature forms resolved, invisible characters removed, HTML
+    entities decoded, wrapping quotes stripped, white space collapsed, upper-cased.
+
+    Args:
+        name: Name as written.
+
+    Returns:
+        The title; empty when nothing is left. Applying the function again changes nothing.
+    """
+    title = clean_name(name)
+    for _ in range(_MAX_NESTING):
+        upper = clean_name(title.upper())
+        if upper == title:
+            break
+        title = upper
+    return title
+
+
+def is_named_in(name: str, text: str) -> bool:
+    """Whether a text names something: the name as it is, or every word of it somewhere in the text.
+
+    Args:
+        name: Name or title.
+        text: Text that may name it, in any case.
+    """
+    haystack = canonical_title(text)
+    title = canonical_title(name)
+    if not title:
+        return False
+    words = re.findall(r"\w+", title)
+    if not words:
+        return title in haystack
+    if title.isascii():
+        present = set(re.findall(r"\w+", haystack))
+        return all(word in present for word in words)
+    return all(word in haystack for word in words)
+
+
+def _decode_entities(text: str) -> str:
+    for _ in range(_MAX_NESTING):
+        decoded = _ENTITY.sub(lambda match: html.unescape(match.group()), text)
+        if decoded == text:
+            break
+        text = decoded
+    return text
+
+
+def _has_quote(text: str) -> bool:
+    return any(c in _STRAY for c in text)
+
+
+def _visible(text: str) -> str:
+    """Resolve other forms of the same letters; drop format characters (zero width, soft hyphen, bidirectional marks)."""
+    if _ASCII_ONLY.fullmatch(text):
+        return text
+    text = _LIGATURES.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
+    return "".join(
+        unicodedata.normalize("NFKC", c) if unicodedata.decomposition(c).partition(" ")[0] in _SAME_LETTERS else c
+        for c in text
+        if unicodedata.category(c) != "Cf"
+    )
