@@ -1,0 +1,193 @@
+"""Input, documents and text units."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from graphrag_assets import ids
+from graphrag_assets.assets.fingerprints import INCOMPLETE, Fingerprints
+from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
+from graphrag_assets.assets.resources import Index
+from graphrag_assets.assets.specs import INPUT, described
+from graphrag_assets.indexing.chunking import chunk, prepend
+from graphrag_assets.input.folder import read_input
+from graphrag_assets.input.inventory import documents_of
+from graphrag_assets.input.language import detect_language
+from graphrag_assets.llm.tokens import tokenizer
+from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.build import Built
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.tables import BATCH_DOCUMENTS, BATCH_TEXT_UNITS
+
+
+def read_documents(source: FileSystem, workspace: Workspace, inventory: pa.Table, batch: str) -> tuple[pa.Table, int]:
+    """Read the documents of a batch.
+
+    Args:
+        source: The input.
+        workspace: Settings.
+        inventory: The whole inventory.
+        batch: Batch key.
+
+    Returns:
+        The batch's documents in the order of their paths, and how many of them are no longer as the inventory saw them
+        (they are read as they are now, or left out where they are gone; the next inventory puts that right).
+    """
+    settings = workspace.settings
+    wanted: dict[str, dict[str, str]] = {}
+    for row in documents_of(inventory, batch).select(["file", "path", "content_hash"]).to_pylist():
+        wanted.setdefault(row["file"], {})[row["path"]] = row["content_hash"]
+    rows: list[dict[str, object]] = []
+    changed = 0
+    for file, versions in sorted(wanted.items()):
+        found = {d.path: d for d in read_input(source, file, settings.input).documents if d.path in versions}
+        changed += sum(1 for path, version in versions.items() if path not in found or found[path].content_hash != version)
+        for path, document in found.items():
+            rows.append(
+                {
+                    "id": document.document_id,
+                    "title": document.title,
+                    "text": document.text,
+                    "creation_date": document.creation_date,
+                    "raw_data": json.dumps(document.metadata, ensure_ascii=False, sort_keys=True)
+                    if document.metadata
+                    else None,
+                    "path": path,
+                    "content_hash": document.content_hash,
+                    "language": settings.language or detect_language(document.text),
+                }
+            )
+    return BATCH_DOCUMENTS.from_rows(sorted(rows, key=lambda row: str(row["path"]))), changed
+
+
+def cut_documents(documents: pa.Table, workspace: Workspace) -> pa.Table:
+    """Cut documents into text units.
+
+    Args:
+        documents: Rows of batch_documents.
+        workspace: Chunking settings.
+
+    Returns:
+        Rows of batch_text_units, in the order of documents and positions.
+    """
+    settings = workspace.settings.chunking
+    counter = tokenizer(settings.encoding_model)
+    rows: list[dict[str, object]] = []
+    for document in documents.to_pylist():
+        metadata = {"id": document["id"], "title": document["title"], "creation_date": document["creation_date"]}
+        metadata |= json.loads(document["raw_data"] or "{}")
+        head = prepend(metadata, settings.prepend_metadata) if settings.prepend_metadata else ""
+        seen: Counter[str] = Counter()
+        pieces = chunk(
+            document["text"],
+            counter,
+            type=settings.type,
+            size=settings.size,
+            overlap=settings.overlap,
+            min_size=settings.min_size,
+            reserved=counter.count(head) if head else 0,
+        )
+        for position, piece in enumerate(pieces):
+            text = head + piece.text
+            rows.append(
+                {
+                    "id": ids.text_unit_id(document["id"], text, seen[text]),
+                    "text": text,
+                    "n_tokens": counter.count(text) if head else piece.n_tokens,
+                    "document_id": document["id"],
+                    "position": position,
+                    "start": piece.start,
+                    "end": piece.end,
+                }
+            )
+            seen[text] += 1
+    return BATCH_TEXT_UNITS.from_rows(rows)
+
+
+def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
+    """Declare input_inventory, input_files, rejected_inputs, documents and text_units."""
+
+    @dg.multi_asset(
+        name="inventory",
+        outs={
+            name: dg.AssetOut(**described(name, INPUT, kinds={"parquet"}))
+            for name in ("input_inventory", "input_files", "rejected_inputs")
+        },
+    )
+    def inventory(context: dg.AssetExecutionContext, index: Index) -> Iterator[dg.Output[Any]]:
+        from graphrag_assets.automation.reconcile import inventory_fingerprint, look_at_input
+
+        found = look_at_input(index, context.instance)
+        changes = found.changes
+        yield dg.Output(
+            Built(found.documents, inventory_fingerprint(index.workspace)),
+            "input_inventory",
+            metadata={
+                "added": changes.added,
+                "edited": changes.edited,
+                "deleted": changes.deleted,
+                "unchanged": changes.unchanged,
+                "batches": len(set(found.documents["batch"].to_pylist())),
+                "characters": sum(found.documents["characters"].to_pylist()),
+            },
+        )
+        yield dg.Output(Built(found.files), "input_files")
+        yield dg.Output(
+            Built(found.rejected),
+            "rejected_inputs",
+            metadata={"rejected": dg.MetadataValue.md(rejected_table(found.rejected))},
+        )
+
+    @dg.asset(
+        partitions_def=document_batches,
+        backfill_policy=one_run,
+        **described("documents", INPUT, kinds={"parquet"}, workspace=workspace),
+    )
+    def documents(context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table) -> Any:
+        prints = Fingerprints(index.workspace, input_inventory)
+        built = {}
+        for key in context.partition_keys:
+            table, changed = read_documents(index.input, index.workspace, input_inventory, key)
+            if changed:
+                context.log.warning(f"{key}: {changed} documents changed since the inventory; the next run reads them again")
+            built[key] = Built(table, prints.batch("documents", key) + (INCOMPLETE if changed else ""))
+        return single_or_all(built)
+
+    @dg.asset(
+        partitions_def=document_batches,
+        backfill_policy=one_run,
+        **described("text_units", INPUT, kinds={"parquet"}, workspace=workspace),
+    )
+    def text_units(context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table, documents: Any) -> Any:
+        prints = Fingerprints(index.workspace, input_inventory)
+        return single_or_all(
+            {
+                key: Built(cut_documents(table, index.workspace), prints.batch("text_units", key))
+                for key, table in by_batch(context, documents).items()
+            }
+        )
+
+    return [inventory, documents, text_units]
+
+
+#: Rows of a table that its metadata shows; the whole table is in the index.
+PREVIEW_ROWS = 20
+
+
+def rejected_table(rejected: pa.Table) -> str:
+    """The first rejected inputs as a Markdown table, and how many there are in all."""
+    if not rejected.num_rows:
+        return "Everything in the input could be read."
+    lines = ["| file | place | reason | detail |", "| --- | --- | --- | --- |"]
+    for row in rejected.slice(0, PREVIEW_ROWS).to_pylist():
+        cells = [str(row[name]).replace("|", "\\|").replace("\n", " ") for name in ("file", "location", "reason", "detail")]
+        lines.append(f"| {' | '.join(cells)} |")
+    if rejected.num_rows > PREVIEW_ROWS:
+        lines.append(f"\n{rejected.num_rows} in all; the table rejected_inputs has every one.")
+    return "\n".join(lines)

@@ -1,0 +1,89 @@
+"""Column lineage: from which columns each column is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Sources = list[tuple[str, str]]
+
+_TEXT: Sources = [("text_units", "text")]
+_ENTITY: Sources = [("extracted_entities", "title"), ("entity_aliases", "title")]
+_PAIR: Sources = [("extracted_relationships", "source"), ("extracted_relationships", "target"), ("entity_aliases", "title")]
+_MEMBERS: Sources = [("entities", "title"), ("relationships", "source"), ("relationships", "target"), ("relationships", "weight")]
+_REPORT: Sources = [
+    ("communities", "entity_ids"),
+    ("communities", "relationship_ids"),
+    ("entities", "description"),
+    ("relationships", "description"),
+    ("covariates", "description"),
+]
+
+COLUMN_LINEAGE: Mapping[str, Mapping[str, Sources]] = {
+    "documents": {
+        "id": [("input_inventory", "document_id")],
+        "path": [("input_inventory", "path")],
+        "content_hash": [("input_inventory", "content_hash")],
+    },
+    "text_units": {
+        "id": [("documents", "id"), ("documents", "text")],
+        "text": [("documents", "text"), ("documents", "raw_data")],
+        "n_tokens": [("documents", "text")],
+        "document_id": [("documents", "id")],
+        "start": [("documents", "text")],
+        "end": [("documents", "text")],
+        "position": [("documents", "text")],
+    },
+    "extracted_entities": {
+        "text_unit_id": [("text_units", "id")],
+        **{name: _TEXT for name in ("title", "name", "type", "description", "mentions")},
+    },
+    "extracted_relationships": {
+        "text_unit_id": [("text_units", "id")],
+        **{name: _TEXT for name in ("source", "target", "description", "weight")},
+    },
+    "extracted_claims": {
+        "text_unit_id": [("text_units", "id")],
+        **{name: _TEXT for name in ("subject", "object", "type", "status", "description", "source_text")},
+    },
+    "extraction_status": {"text_unit_id": [("text_units", "id")], "status": _TEXT},
+    "entity_aliases": {"alias": [("extracted_entities", "title")], "title": [("extracted_entities", "title")]},
+    "entities": {
+        "id": _ENTITY,
+        "title": _ENTITY,
+        "type": [("extracted_entities", "type")],
+        "description": [("extracted_entities", "description")],
+        "text_unit_ids": [("extracted_entities", "text_unit_id")],
+        "frequency": [("extracted_entities", "text_unit_id")],
+        "degree": _PAIR,
+        "aliases": [("entity_aliases", "alias")],
+    },
+    "relationships": {
+        "id": _PAIR,
+        "source": _PAIR,
+        "target": _PAIR,
+        "description": [("extracted_relationships", "description")],
+        "weight": [("extracted_relationships", "weight")],
+        "combined_degree": [("entities", "degree")],
+        "text_unit_ids": [("extracted_relationships", "text_unit_id")],
+    },
+    "covariates": {
+        "subject_id": [("extracted_claims", "subject"), ("entity_aliases", "title")],
+        "object_id": [("extracted_claims", "object"), ("entity_aliases", "title")],
+        "type": [("extracted_claims", "type")],
+        "status": [("extracted_claims", "status")],
+        "description": [("extracted_claims", "description")],
+        "source_text": [("extracted_claims", "source_text")],
+        "text_unit_id": [("extracted_claims", "text_unit_id")],
+    },
+    "communities": {
+        "community": _MEMBERS,
+        "entity_ids": [("entities", "id"), *_MEMBERS],
+        "relationship_ids": [("relationships", "id"), *_MEMBERS],
+        "text_unit_ids": [("entities", "text_unit_ids"), ("relationships", "text_unit_ids")],
+        "period": [("documents", "creation_date")],
+    },
+    "community_reports": {
+        "community": [("communities", "community")],
+        **{name: _REPORT for name in ("title", "summary", "full_content", "rank", "findings")},
+    },
+}

@@ -1,0 +1,45 @@
+"""Models as the assets use them: one gateway a step, its usage on the books and in the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from graphrag_assets.settings import Workspace
+
+if TYPE_CHECKING:
+    from graphrag_assets.llm.gateway import Gateway
+    from graphrag_assets.llm.usage import StageUsage
+
+#: Usage of all gateways of this process, by stage; the command line reads it after a run in its own process.
+RUN_USAGE: dict[str, StageUsage] = {}
+
+
+@asynccontextmanager
+async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
+    """A gateway for one step; what it used is added to the books of the process when it closes."""
+    from graphrag_assets.llm.gateway import Gateway
+
+    gateway = Gateway(workspace)
+    try:
+        async with gateway:
+            yield gateway
+    finally:
+        for stage, used in gateway.usage().items():
+            RUN_USAGE[stage] = RUN_USAGE[stage] + used if stage in RUN_USAGE else used
+
+
+def usage_metadata(usage: dict[str, StageUsage]) -> dict[str, Any]:
+    """LLM usage of a step as asset metadata: numbers that the UI can plot over runs."""
+    metadata: dict[str, Any] = {}
+    for stage, used in sorted(usage.items()):
+        metadata |= {
+            f"llm/{stage}/calls": used.calls,
+            f"llm/{stage}/cached": used.cached,
+            f"llm/{stage}/prompt_tokens": used.prompt_tokens,
+            f"llm/{stage}/completion_tokens": used.completion_tokens,
+        }
+        if used.usd is not None:
+            metadata[f"llm/{stage}/usd"] = used.usd
+    return metadata

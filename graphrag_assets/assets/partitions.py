@@ -1,0 +1,36 @@
+"""The partitions of the per-batch assets, and how an asset handles one batch or several in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import dagster as dg
+
+T = TypeVar("T")
+
+#: Document batches: bounded groups of documents. The inventory adds and removes keys.
+document_batches = dg.DynamicPartitionsDefinition(name="document_batches")
+
+#: A run over several batches is one run: a run costs seconds, a batch inside it a fraction of one.
+one_run = dg.BackfillPolicy.single_run()
+
+#: Whole-corpus assets read every batch.
+every_batch = dg.AllPartitionMapping()
+
+
+def by_batch(context: dg.AssetExecutionContext, value: Any) -> dict[str, Any]:
+    """An input by batch: a run over one batch hands over the table itself, over several a dictionary of tables."""
+    keys = list(context.partition_keys)
+    return {keys[0]: value} if len(keys) == 1 and not isinstance(value, Mapping) else {key: value[key] for key in keys}
+
+
+def for_each_batch(context: dg.AssetExecutionContext, build: Callable[[str], T]) -> T | dict[str, T]:
+    """Build the output of each batch of the run: the value itself for one batch, a dictionary for several."""
+    built = {key: build(key) for key in context.partition_keys}
+    return next(iter(built.values())) if len(built) == 1 else built
+
+
+def single_or_all(built: dict[str, T]) -> T | dict[str, T]:
+    """What an output of a run over these batches is: the value itself for one, the dictionary for several."""
+    return next(iter(built.values())) if len(built) == 1 else built

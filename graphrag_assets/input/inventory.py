@@ -1,0 +1,166 @@
+"""The inventory of the input: which documents there are, their versions, and the batch of each.
+
+Taking the inventory is level-triggered: it compares what the input holds with what was seen last, so that a missed event
+or a run that died leaves nothing behind. Only files whose size, time or entity tag changed are read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from graphrag_assets.input.batches import assign_batches
+from graphrag_assets.input.folder import list_inputs, read_contents
+from graphrag_assets.progress import Progress
+from graphrag_assets.settings import Settings
+from graphrag_assets.storage.filesystem import FileInfo, FileSystem
+from graphrag_assets.storage.tables import INPUT_FILES, INPUT_INVENTORY, REJECTED_INPUTS
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Documents by what happened to them since the inventory before."""
+
+    added: int
+    edited: int
+    deleted: int
+    unchanged: int
+    rejected: int
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What the input holds now.
+
+    Args:
+        documents: One row a document (input_inventory).
+        files: One row a file (input_files).
+        rejected: One row for each file, row or page that could not be used (rejected_inputs).
+        changes: Comparison with the inventory before.
+    """
+
+    documents: pa.Table
+    files: pa.Table
+    rejected: pa.Table
+    changes: Changes
+
+
+def _rows_by_file(table: pa.Table) -> dict[str, list[dict[str, object]]]:
+    found: dict[str, list[dict[str, object]]] = {}
+    for row in table.to_pylist():
+        found.setdefault(str(row["file"]), []).append(row)
+    return found
+
+
+def _unchanged(info: FileInfo, seen: Mapping[str, object] | None) -> bool:
+    """Whether a file is as it was: an equal entity tag, or equal size and time."""
+    if seen is None or info.size != seen["size"]:
+        return False
+    return info.etag == seen["etag"] if info.etag else info.modified == seen["modified"]
+
+
+def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory | None = None) -> Inventory:
+    """Compare the input with the inventory before.
+
+    Args:
+        filesystem: The input folder or prefix.
+        settings: Input and batch settings.
+        before: The last inventory, made with equal input settings; None: read every file.
+
+    Returns:
+        The present inventory. Documents keep their batch; new ones fill the newest batch that has room.
+    """
+    seen_files = {str(row["file"]): row for row in before.files.to_pylist()} if before else {}
+    seen_documents = _rows_by_file(before.documents) if before else {}
+    seen_rejected = _rows_by_file(before.rejected) if before else {}
+    files: list[dict[str, object]] = []
+    documents: list[dict[str, object]] = []
+    rejected: list[dict[str, object]] = []
+    listed = list_inputs(filesystem, settings.input)
+    progress = Progress("reading the input", len(listed))
+    for info in listed:
+        seen = seen_files.get(info.path)
+        if seen is not None and _unchanged(info, seen):
+            files.append(seen)
+            documents += seen_documents.get(info.path, [])
+            rejected += seen_rejected.get(info.path, [])
+        else:
+            file, found, refused = _read(filesystem, settings, info)
+            files.append(file)
+            documents += found
+            rejected += refused
+        progress.advance()
+    batches = assign_batches(
+        {str(row["path"]): int(str(row["bytes"])) for row in documents},
+        _known_batches(before),
+        settings.batches.max_documents,
+        settings.batches.max_bytes,
+    )
+    for row in documents:
+        row["batch"] = batches[str(row["path"])]
+    table = INPUT_INVENTORY.from_rows(sorted(documents, key=lambda row: str(row["path"])))
+    rejected.sort(key=lambda row: tuple(str(row[name]) for name in REJECTED_INPUTS.order))
+    return Inventory(
+        table,
+        INPUT_FILES.from_rows(files),
+        REJECTED_INPUTS.from_rows(rejected),
+        _compare(before.documents if before else None, table, len(rejected)),
+    )
+
+
+def _known_batches(before: Inventory | None) -> dict[str, str]:
+    if before is None:
+        return {}
+    return dict(zip(before.documents["path"].to_pylist(), before.documents["batch"].to_pylist(), strict=True))
+
+
+def _read(
+    filesystem: FileSystem, settings: Settings, info: FileInfo
+) -> tuple[dict[str, object], list[dict[str, object]], list[dict[str, object]]]:
+    """Read one file: its row of input_files, of input_inventory for each document, of rejected_inputs."""
+    contents, data = read_contents(filesystem, info, settings.input)
+    documents: list[dict[str, object]] = [
+        {
+            "document_id": document.document_id,
+            "path": document.path,
+            "file": info.path,
+            "row": document.row,
+            "batch": "",
+            "content_hash": document.content_hash,
+            "characters": len(document.text),
+            "bytes": len(document.text.encode("utf-8", "surrogatepass")),
+        }
+        for document in contents.documents
+    ]
+    rejected: list[dict[str, object]] = [
+        {"file": r.file, "location": r.location, "reason": r.reason, "detail": r.detail} for r in contents.rejections
+    ]
+    file: dict[str, object] = {
+        "file": info.path,
+        "size": info.size,
+        "modified": info.modified,
+        "etag": info.etag,
+        "content_hash": hashlib.sha256(data).hexdigest() if data is not None else "",
+        "encoding": contents.encoding or "",
+        "documents": len(documents),
+    }
+    return file, documents, rejected
+
+
+def _compare(before: pa.Table | None, now: pa.Table, rejected: int) -> Changes:
+    if before is None:
+        return Changes(now.num_rows, 0, 0, 0, rejected)
+    old = dict(zip(before["document_id"].to_pylist(), before["content_hash"].to_pylist(), strict=True))
+    new = dict(zip(now["document_id"].to_pylist(), now["content_hash"].to_pylist(), strict=True))
+    edited = sum(1 for key, value in new.items() if key in old and old[key] != value)
+    added = len(new.keys() - old.keys())
+    return Changes(added, edited, len(old.keys() - new.keys()), len(new) - added - edited, rejected)
+
+
+def documents_of(inventory: pa.Table, batch: str) -> pa.Table:
+    """Rows of the inventory that belong to one batch, in the order of their paths."""
+    return inventory.filter(pc.equal(inventory["batch"], batch))

@@ -1,0 +1,143 @@
+"""Which entities a question is about: the seeds of local search."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphrag_assets.query import lookups
+from graphrag_assets.query.index import Index
+from graphrag_assets.query.records import Entity
+from graphrag_assets.storage.tables import ENTITY_VECTORS
+from graphrag_assets.text.names import canonical_title
+
+#: Longest name looked for, in words, and in characters for scripts that write no spaces.
+MAX_NAME_WORDS = 8
+MAX_NAME_CHARACTERS = 16
+
+#: Candidates per wanted entity that vector search brings, so that names of the question can be found among them.
+OVERSAMPLE = 2
+
+_WORD = re.compile(r"[^\W_]+(?:['’.\-&/][^\W_]+)*\.?")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+
+
+@dataclass(frozen=True)
+class Seed:
+    """An entity that a question is about.
+
+    Args:
+        entity: The entity.
+        how: name (the question names it), vector, or degree (there was no question).
+        score: Cosine similarity to the question; 1.0 for a name that is not among the nearest.
+    """
+
+    entity: Entity
+    how: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A name of an entity in a question.
+
+    Args:
+        entity: The entity.
+        start: First character of the name.
+        end: Character after the last one.
+        proper: Whether it is written as a name: several words, a capital letter beyond the start of the question, or
+            a script without capitals.
+    """
+
+    entity: Entity
+    start: int
+    end: int
+    proper: bool
+
+
+def mentions(index: Index, question: str) -> list[Mention]:
+    """Names and aliases of entities in the question, longest first match, in the order of the question.
+
+    A shorter name inside a longer one that is also an entity is left out.
+    """
+    spans = _candidate_spans(question)
+    titles = {span: canonical_title(question[span[0] : span[1]]) for span in spans}
+    found = lookups.entities_by_title(index, sorted({title for title in titles.values() if title}))
+    taken: list[Mention] = []
+    for start, end in sorted(spans, key=lambda span: (span[0] - span[1], span[0])):
+        entity = found.get(titles[start, end])
+        if entity and not any(m.start < end and start < m.end for m in taken):
+            taken.append(Mention(entity, start, end, _is_proper(question, start, end)))
+    return sorted(taken, key=lambda mention: mention.start)
+
+
+def seed_entities(index: Index, question: str, vector: Sequence[float] | None, k: int) -> list[Seed]:
+    """The entities that local search starts from.
+
+    Proper names of the question lead, in its order; then the nearest entities by vector, those that the question names
+    in lower case before the others; then further lower-case names. Never more than k. Without a question the entities
+    with the most relationships.
+
+    Args:
+        index: The snapshot.
+        question: The question.
+        vector: Its embedding; None when there is no question.
+        k: Entities wanted.
+    """
+    if vector is None or not question.strip():
+        return [Seed(entity, "degree", 0.0) for entity in lookups.top_entities(index, k)]
+    hits = index.vectors(ENTITY_VECTORS).nearest(vector, OVERSAMPLE * k) if index.count("entities") else []
+    known = lookups.entities_by_id(index, [hit.id for hit in hits])
+    near = {known[hit.id].number: Seed(known[hit.id], "vector", hit.score) for hit in hits if hit.id in known}
+    named = mentions(index, question)
+
+    def seed(mention: Mention) -> Seed:
+        number = mention.entity.number
+        return Seed(mention.entity, "name", near[number].score if number in near else 1.0)
+
+    proper = [seed(m) for m in named if m.proper]
+    plain = [seed(m) for m in named if not m.proper]
+    plain_near = sorted((s for s in plain if s.entity.number in near), key=lambda s: (-s.score, s.entity.number))
+    plain_far = [s for s in plain if s.entity.number not in near]
+    ordered: dict[int, Seed] = {}
+    for candidate in [*proper, *plain_near, *near.values(), *plain_far]:
+        ordered.setdefault(candidate.entity.number, candidate)
+    return list(ordered.values())[:k]
+
+
+def _candidate_spans(question: str) -> list[tuple[int, int]]:
+    """Character spans that may be a name: runs of words, and pieces of runs of unspaced scripts."""
+    words = [(m.start(), m.end()) for m in _WORD.finditer(question)]
+    spans = {
+        (words[i][0], end)
+        for i in range(len(words))
+        for j in range(i, min(i + MAX_NAME_WORDS, len(words)))
+        for end in _name_ends(question, words[i][0], words[j][1])
+    }
+    for run in _UNSPACED.finditer(question):
+        for start in range(run.start(), run.end()):
+            spans.update((start, end) for end in range(start + 2, min(start + MAX_NAME_CHARACTERS, run.end()) + 1))
+    return sorted(spans)
+
+
+def _name_ends(question: str, start: int, end: int) -> list[int]:
+    """Where a run of words may end as a name: with and without a final stop or a possessive ending."""
+    ends = [end]
+    text = question[start:end]
+    if text.endswith("."):
+        ends.append(end - 1)
+    for ending in ("'s", "’s", "'", "’"):
+        if text.endswith(ending):
+            ends.append(end - len(ending))
+    return ends
+
+
+def _is_proper(question: str, start: int, end: int) -> bool:
+    name = question[start:end]
+    if len(name.split()) > 1 or not any(unicodedata.category(c) in {"Lu", "Ll", "Lt"} for c in name):
+        return True
+    capital = name[0] != name[0].lower()
+    at_start = not any(c.isalnum() for c in question[:start])
+    return capital and (not at_start or name == name.upper() and len(name) > 1)

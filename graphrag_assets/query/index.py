@@ -1,0 +1,151 @@
+"""One published snapshot, opened for reading.
+
+Tables are DuckDB views over the Parquet files where they lie: a query reads the columns and row groups it needs and no
+more. Vector tables are opened at the version that the snapshot names, at their first use. An index never changes, may
+be shared by threads, and knows nothing of Dagster.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from graphrag_assets.query.errors import NoSnapshotError, QueryError
+from graphrag_assets.query.vectors import VectorIndex
+from graphrag_assets.settings import Settings, Workspace
+from graphrag_assets.storage import engine, tables
+from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
+from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore
+
+if TYPE_CHECKING:
+    import duckdb
+
+#: A row of a query: column name -> value.
+Record = dict[str, Any]
+
+
+class Index:
+    """A snapshot that can be asked.
+
+    Args:
+        filesystem: The storage base.
+        manifest: The snapshot.
+        workspace: Root and settings; None: the defaults, with the embedded models.
+    """
+
+    def __init__(self, filesystem: FileSystem, manifest: Manifest, workspace: Workspace | None = None) -> None:
+        self.filesystem = filesystem
+        self.manifest = manifest
+        self.workspace = workspace
+        self._vectors: dict[str, VectorIndex] = {}
+        self._lock = threading.Lock()
+        self._connection = engine.connect(filesystem)
+        _create_views(self._connection, filesystem, manifest)
+
+    @property
+    def snapshot(self) -> str:
+        """Id of the snapshot."""
+        return self.manifest.id
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of the workspace, or the defaults."""
+        return self.workspace.settings if self.workspace else Settings()
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Record]:
+        """Run one SQL query over the views of the snapshot; safe to call from several threads.
+
+        Args:
+            sql: A query; table names are those of :mod:`graphrag_assets.storage.tables`.
+            parameters: Values of its question marks.
+
+        Returns:
+            Rows in the order of the query.
+        """
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(sql, list(parameters))
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        finally:
+            cursor.close()
+
+    def count(self, table: str) -> int:
+        """Rows of a table, as the manifest says; 0 for a table that the snapshot does not hold."""
+        file = self.manifest.tables.get(table)
+        return file.rows if file else 0
+
+    def vectors(self, name: str) -> VectorIndex:
+        """A vector table of the snapshot.
+
+        Raises:
+            QueryError: The snapshot does not hold it.
+        """
+        with self._lock:
+            if name not in self._vectors:
+                described = self.manifest.vectors.get(name)
+                if described is None:
+                    held = sorted(self.manifest.vectors) or "none"
+                    raise QueryError(
+                        f"snapshot {self.snapshot} holds no vectors {name!r} (it holds {held}); run graphrag-assets index again"
+                    )
+                self._vectors[name] = VectorIndex(self.filesystem, described)
+            return self._vectors[name]
+
+    def close(self) -> None:
+        """Close the database connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_index(base: str, snapshot: str | None = None, workspace: Workspace | None = None) -> Index:
+    """Open a published snapshot.
+
+    Args:
+        base: Storage address: a folder or s3://bucket/prefix.
+        snapshot: Snapshot id; None: the published one.
+        workspace: Root and settings, which name the models that answer; None: the defaults.
+
+    Raises:
+        NoSnapshotError: Nothing is published there.
+        QueryError: No such snapshot, or it cannot be read.
+    """
+    storage = workspace.settings.storage if workspace else None
+    filesystem = open_filesystem(base, storage.endpoint_url if storage else None, storage.region if storage else None)
+    store = SnapshotStore(filesystem)
+    try:
+        manifest = store.get(snapshot) if snapshot else store.current()
+    except SnapshotError as error:
+        raise QueryError(str(error)) from error
+    if manifest is None:
+        raise NoSnapshotError(f"no snapshot is published at {base}: run graphrag-assets index first")
+    return Index(filesystem, manifest, workspace)
+
+
+def _create_views(connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest) -> None:
+    """One view a table; a table that the snapshot lacks is empty, so that every query finds its columns."""
+    for contract in tables.PUBLISHED:
+        file = manifest.tables.get(contract.name)
+        if file is None:
+            connection.register("absent", contract.empty())
+            connection.execute(f'create table "{contract.name}" as select * from absent')
+            connection.unregister("absent")
+        else:
+            address = filesystem.uri(file.path).replace("'", "''")
+            connection.execute(f"create view \"{contract.name}\" as select * from read_parquet('{address}')")
+
+
+def integers(values: Sequence[int]) -> str:
+    """A list of integers for ``in (…)``; written into the SQL text, where DuckDB can skip row groups by it."""
+    return ", ".join(str(int(value)) for value in values) or "null"
+
+
+def marks(values: Sequence[object]) -> str:
+    """As many question marks as there are values, for ``in (…)``."""
+    return ", ".join("?" * len(values)) or "null"

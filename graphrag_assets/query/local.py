@@ -1,0 +1,152 @@
+"""Local search: what the entities of a question are linked to.
+
+Microsoft GraphRAG's method: seed entities; then, each within its share of the budget, the reports of their communities,
+their own rows with relationships and claims, and the text units that name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphrag_assets.query import lookups
+from graphrag_assets.query.context import (
+    CLAIMS,
+    ENTITIES,
+    RELATIONSHIPS,
+    REPORTS,
+    Context,
+    Section,
+    SectionBuilder,
+    TokenCounter,
+    join,
+)
+from graphrag_assets.query.entities import Seed, seed_entities
+from graphrag_assets.query.history import Turn, history_section
+from graphrag_assets.query.index import Index
+from graphrag_assets.query.rows import (
+    CLAIM_COLUMNS,
+    ENTITY_COLUMNS,
+    RELATIONSHIP_COLUMNS,
+    REPORT_COLUMNS,
+    claim_row,
+    entity_row,
+    fill_sources,
+    relationship_row,
+    report_row,
+)
+from graphrag_assets.settings import Settings
+
+#: Share of what the entities leave of their block that claims may use, when there are any; relationships get the rest
+#: and what claims do not need.
+CLAIM_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class LocalParameters:
+    """How a local context is built; see :class:`graphrag_assets.settings.LocalSearchSettings`."""
+
+    text_unit_prop: float
+    community_prop: float
+    top_k_entities: int
+    top_k_relationships: int
+    max_context_tokens: int
+    max_turns: int
+    level: int
+
+    @classmethod
+    def of(cls, settings: Settings, level: int | None = None) -> LocalParameters:
+        """Parameters of local search."""
+        s = settings.local_search
+        return cls(
+            s.text_unit_prop,
+            s.community_prop,
+            s.top_k_entities,
+            s.top_k_relationships,
+            s.max_context_tokens,
+            s.conversation_history_max_turns,
+            settings.global_search.community_level if level is None else level,
+        )
+
+    @classmethod
+    def of_drift(cls, settings: Settings, level: int | None = None) -> LocalParameters:
+        """Parameters of the local steps of DRIFT search."""
+        s = settings.drift_search
+        return cls(
+            s.local_search_text_unit_prop,
+            s.local_search_community_prop,
+            s.local_search_top_k_mapped_entities,
+            s.local_search_top_k_relationships,
+            s.local_search_max_data_tokens,
+            settings.local_search.conversation_history_max_turns,
+            settings.global_search.community_level if level is None else level,
+        )
+
+
+def build_local_context(
+    index: Index,
+    question: str,
+    vector: Sequence[float] | None,
+    parameters: LocalParameters,
+    tokenizer: TokenCounter,
+    history: Sequence[Turn] = (),
+) -> Context:
+    """The context of a local search.
+
+    Args:
+        index: The snapshot.
+        question: The question.
+        vector: Embedding of the question (with its history); None for an empty question.
+        parameters: Budgets and numbers.
+        tokenizer: Counts.
+        history: Turns of the conversation, oldest first.
+
+    Returns:
+        Sections Conversation History, Reports, Entities, Relationships, Claims, Sources, those that have rows, in at
+        most ``max_context_tokens`` tokens.
+    """
+    p = parameters
+    spoken = history_section(history, p.max_turns, tokenizer, p.max_context_tokens)
+    budget = p.max_context_tokens - (join([spoken], tokenizer).tokens + 1 if spoken else 0)
+    seeds = seed_entities(index, question, vector, p.top_k_entities)
+    numbers = [seed.entity.number for seed in seeds]
+
+    communities = lookups.communities_of(index, numbers, p.level)
+    reports = _fill_reports(index, communities, tokenizer, int(budget * p.community_prop))
+    graph = _graph_sections(index, seeds, p, tokenizer, int(budget * (1 - p.community_prop - p.text_unit_prop)))
+    candidates = lookups.text_units_of(index, numbers)
+    sources = fill_sources(index, candidates, tokenizer, int(budget * p.text_unit_prop)).section()
+    notes: dict[str, object] = {
+        "seeds": [{"id": s.entity.number, "title": s.entity.title, "how": s.how, "score": round(s.score, 4)} for s in seeds],
+        "candidate_reports": len(communities),
+        "candidate_text_units": len(candidates),
+    }
+    return join([spoken, reports, *graph, sources], tokenizer, notes)
+
+
+def _fill_reports(index: Index, communities: Sequence[int], tokenizer: TokenCounter, budget: int) -> Section:
+    """Reports of the seeds' communities; texts are fetched a few at a time, until no further one can fit."""
+    builder = SectionBuilder(REPORTS, REPORT_COLUMNS, tokenizer, budget)
+    smallest = tokenizer.count("0|a|a\n")
+    for first in range(0, len(communities), 16):
+        if builder.room < smallest:
+            builder.left_out += len(communities) - first
+            break
+        builder.fill(report_row(report) for report in lookups.reports(index, communities[first : first + 16]))
+    return builder.section()
+
+
+def _graph_sections(
+    index: Index, seeds: Sequence[Seed], parameters: LocalParameters, tokenizer: TokenCounter, budget: int
+) -> list[Section]:
+    """Entities, and in what they leave, relationships and claims of those entities that fitted."""
+    entities = SectionBuilder(ENTITIES, ENTITY_COLUMNS, tokenizer, budget)
+    shown = [seed.entity for seed in seeds if entities.add(entity_row(seed.entity))]
+    left = budget - entities.tokens
+    claims = lookups.claims_of(index, [entity.title for entity in shown])
+    claim_section = SectionBuilder(CLAIMS, CLAIM_COLUMNS, tokenizer, int(left * CLAIM_SHARE))
+    claim_section.fill(claim_row(claim) for claim in claims)
+    related = lookups.relationships_of(index, [entity.number for entity in shown], parameters.top_k_relationships)
+    relationships = SectionBuilder(RELATIONSHIPS, RELATIONSHIP_COLUMNS, tokenizer, left - claim_section.tokens)
+    relationships.fill(relationship_row(relationship) for relationship in related)
+    return [entities.section(), relationships.section(), claim_section.section()]

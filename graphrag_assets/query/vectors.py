@@ -1,0 +1,96 @@
+"""Nearest rows by vector, from one pinned version of a LanceDB table."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphrag_assets.query.errors import QueryError
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.snapshots import VectorTable
+
+#: Candidates per wanted row that an approximate index re-checks with the exact vectors.
+REFINE_FACTOR = 5
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A row that was found.
+
+    Args:
+        id: Id of the row.
+        score: Higher is nearer: cosine similarity for vectors, BM25 for words.
+    """
+
+    id: str
+    score: float
+
+
+class VectorIndex:
+    """A vector table of a snapshot, opened at its first search.
+
+    Args:
+        filesystem: The storage base.
+        described: Which table at which version.
+    """
+
+    def __init__(self, filesystem: FileSystem, described: VectorTable) -> None:
+        self.filesystem = filesystem
+        self.described = described
+        self._lock = threading.Lock()
+        self._table: Any = None
+
+    def check(self, model: str, dimension: int) -> None:
+        """Make sure that a question embedded by this model can be compared with these vectors.
+
+        Raises:
+            QueryError: The vectors come from another model.
+        """
+        d = self.described
+        if (model, dimension) != (d.model, d.dimension):
+            raise QueryError(
+                f"vectors {d.table} were made by {d.model} ({d.dimension} dimensions), the settings name {model} "
+                f"({dimension}): set that embedding model again, or run graphrag-assets index"
+            )
+
+    def nearest(self, vector: Sequence[float], k: int, allowed: Collection[str] | None = None) -> list[Hit]:
+        """The k rows with the most similar vectors.
+
+        A row may have several vectors (windows of a long text); its best one counts. Equal scores are ordered by id.
+
+        Args:
+            vector: Embedding of the question, unit length.
+            k: Rows wanted.
+            allowed: Ids that may be returned; None: all.
+
+        Returns:
+            At most k hits, each id once, best first.
+        """
+        rows = self.described.rows
+        limit = min(rows, 2 * k)
+        while True:
+            hits = self._search(vector, limit, allowed)
+            if len(hits) >= k or limit >= rows:
+                return hits[:k]
+            limit = min(rows, 4 * limit)
+
+    def _search(self, vector: Sequence[float], limit: int, allowed: Collection[str] | None) -> list[Hit]:
+        if limit <= 0:
+            return []
+        query = self._open().search(vector, vector_column_name="vector").distance_type("cosine")
+        found = query.select(["id"]).limit(limit).refine_factor(REFINE_FACTOR).to_arrow()
+        best: dict[str, float] = {}
+        for row_id, distance in zip(found["id"].to_pylist(), found["_distance"].to_pylist(), strict=True):
+            if allowed is None or row_id in allowed:
+                best[row_id] = max(best.get(row_id, -1.0), 1.0 - distance)
+        return sorted((Hit(i, s) for i, s in best.items()), key=lambda hit: (-hit.score, hit.id))
+
+    def _open(self) -> Any:
+        with self._lock:
+            if self._table is None:
+                from graphrag_assets.storage.vectors import open_vectors
+
+                self._table = open_vectors(self.filesystem, self.described)
+            return self._table
