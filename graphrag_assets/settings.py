@@ -71,6 +71,12 @@ class ModelSettings(Section):
     structured_output: bool | None = Field(None, description="Ask for JSON by schema; unset: where the model is known to support it.")
     context_window: int | None = Field(None, gt=0, description="Largest prompt in tokens; unset: as LiteLLM's table says.")
     batch_size: int | None = Field(None, gt=0, description="Texts in one embedding call, where it differs from embed_text.batch_size.")
+    client: Literal["auto", "direct", "litellm"] = Field(
+        "auto", description="direct: plain HTTP to an OpenAI-compatible endpoint; litellm: through LiteLLM; auto: direct where the provider speaks it."
+    )
+    answer_attempts: int = Field(3, gt=0, description="Answers asked for until one can be used (an empty one, or one that cannot be parsed).")
+    document_prefix: str = Field("", description="Written before each text to embed, for embedding models that want it (such as 'passage: ').")
+    query_prefix: str = Field("", description="Written before each question to embed, for embedding models that want it (such as 'query: ').")
 
 
 class InputSettings(Section):

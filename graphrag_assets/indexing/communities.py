@@ -306,7 +306,7 @@ def _table(links: _Links, nodes: Integers, levels: list[list[_Numbered]], dates:
     units = _Groups.of(mentioned, count, len(text_units))
     members = _Groups.of([(np.full(len(c.part.nodes), c.number), nodes[c.part.nodes]) for c in communities], count, len(links.titles))
     entity_ids = members.lists(links.entity_ids)
-    children = [[] for _ in communities] if count else []
+    children: list[list[int]] = [[] for _ in communities]
     for community in communities:
         if community.parent >= 0:
             children[community.parent].append(community.number)
@@ -331,7 +331,8 @@ def _table(links: _Links, nodes: Integers, levels: list[list[_Numbered]], dates:
 
 def _encode(columns: list[pa.ChunkedArray]) -> tuple[pa.Array, list[tuple[Integers, Integers]]]:
     """List columns of strings as (row, position of the string among all strings, sorted)."""
-    flat = [_array(pc.list_flatten(column)) for column in columns]
+    columns = [pa.chunked_array(column.chunks, column.type).combine_chunks() for column in columns]  # parent indices span one array
+    flat = [pc.list_flatten(column).cast(pa.string()) for column in columns]
     values = pc.unique(pa.concat_arrays(flat))
     values = values.take(pc.sort_indices(values))
     encoded = []
