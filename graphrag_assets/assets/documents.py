@@ -121,7 +121,8 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         },
     )
     def inventory(context: dg.AssetExecutionContext, index: Index) -> Iterator[dg.Output[Any]]:
-        from graphrag_assets.automation.reconcile import inventory_fingerprint, look_at_input
+        from graphrag_assets.automation.plan import inventory_fingerprint
+        from graphrag_assets.automation.reconcile import look_at_input
 
         found = look_at_input(index, context.instance)
         changes = found.changes

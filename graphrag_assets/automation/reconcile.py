@@ -1,45 +1,29 @@
 """Reconcile: bring the index to the state of the input.
 
-One look compares what the input holds with what the build area holds and says what is missing. The command line, the
-sensor and a person in the UI all end here.
+One look compares what the input holds with what the build area holds; runs compute what is missing. The command line and
+a person in the UI end at the same assets.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, STAGE_ASSETS, Fingerprints
+from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import document_batches
 from graphrag_assets.assets.resources import Index
-from graphrag_assets.ids import digest_json
-from graphrag_assets.input.inventory import Changes, Inventory, take_inventory
-from graphrag_assets.settings import Workspace
-from graphrag_assets.storage.build import BuildArea
-from graphrag_assets.storage.filesystem import FileSystem
-from graphrag_assets.storage.vectors import read_marker
+from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
+from graphrag_assets.input.inventory import Inventory, take_inventory
 
-VECTOR_STAGES = ("text_unit_embeddings", "entity_embeddings", "community_report_embeddings")
+if TYPE_CHECKING:
+    from graphrag_assets.storage.snapshots import Manifest
 
-
-def inventory_fingerprint(workspace: Workspace) -> str:
-    """Hash of the settings that decide how the input is read; a change means that every file is read again."""
-    settings = workspace.settings
-    return digest_json([settings.input.model_dump(), settings.input_storage.model_dump()])
-
-
-def last_inventory(workspace: Workspace, area: BuildArea) -> Inventory | None:
-    """The inventory in the build area; None where there is none, or it was taken with other input settings."""
-    if area.fingerprint("input_inventory") != inventory_fingerprint(workspace):
-        return None
-    try:
-        tables = [area.read(name) for name in ("input_inventory", "input_files", "rejected_inputs")]
-    except FileNotFoundError:
-        return None
-    count = tables[0].num_rows
-    return Inventory(tables[0], tables[1], tables[2], Changes(0, 0, 0, count, tables[2].num_rows))
+#: Most batches in one run: a run is all or nothing for Dagster, and its tables are in memory at once.
+MOST_BATCHES_IN_A_RUN = 20
 
 
 def look_at_input(index: Index, instance: dg.DagsterInstance) -> Inventory:
@@ -65,82 +49,93 @@ def register_batches(instance: dg.DagsterInstance, batches: list[str]) -> None:
         instance.delete_dynamic_partition(document_batches.name, key)
 
 
-@dataclass(frozen=True)
-class Work:
-    """What has to be computed.
+class RunFailed(Exception):
+    """A run of the index failed; the message is that of the step that failed."""
+
+
+@dataclass
+class Reconciled:
+    """What a reconcile did.
 
     Args:
-        batches: Batch keys that lack one or more of the per-batch stages, in order.
-        stages: Per-batch stages that some batch lacks.
-        corpus_stages: Whole-corpus stages that are missing or no longer true.
-        publish: Whether a snapshot has to be assembled.
+        changes: Documents by what happened to them.
+        work: What was missing.
+        snapshot: The published snapshot.
+        new: Whether it is a new one.
     """
 
-    batches: list[str]
-    stages: list[str]
-    corpus_stages: list[str]
-    publish: bool
-
-    @property
-    def nothing(self) -> bool:
-        """Whether the index is as the input and the settings want it."""
-        return not (self.batches or self.corpus_stages or self.publish)
+    changes: Mapping[str, int]
+    work: Work
+    snapshot: Manifest | None
+    new: bool = False
+    metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def missing_work(workspace: Workspace, storage: FileSystem, prints: Fingerprints, published: str | None) -> Work:
-    """Compare what the index ought to be with what the build area holds.
+def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) -> Reconciled:
+    """Look at the input, compute what is missing and publish, in runs of this process.
 
     Args:
-        workspace: Settings.
-        storage: The storage base.
-        prints: Fingerprints of all tables that the index ought to have.
-        published: Fingerprint of the published snapshot, or None.
+        defs: The project's definitions.
+        index: The workspace.
+        instance: Where runs and materializations are recorded.
+
+    Raises:
+        RunFailed: A run failed; what was published stays.
     """
-    area = BuildArea(storage)
+    looked = _run(defs, instance, ["input_inventory", "input_files", "rejected_inputs"], [])
+    changes = {name: int(looked["input_inventory"].get(name, 0)) for name in ("added", "edited", "deleted", "unchanged")}
+    inventory = index.build.read("input_inventory")
+    changes["rejected"] = index.build.read("rejected_inputs", columns=["file"]).num_rows
+    prints = Fingerprints(index.workspace, inventory)
+    published = index.snapshots.current()
+    fingerprint = str(published.info.get("fingerprint")) if published else None
+    work = missing_work(index.workspace, index.storage, prints, fingerprint)
+    order = list(instance.get_dynamic_partitions(document_batches.name))
+    batch_assets = [asset for stage in work.stages for asset in STAGE_ASSETS[stage]]
+    for group in contiguous(work.batches, order, MOST_BATCHES_IN_A_RUN):
+        _run(defs, instance, batch_assets, group)
+    metadata: dict[str, dict[str, Any]] = {}
+    if work.publish:
+        corpus_assets = [asset for stage in work.corpus_stages for asset in STAGE_ASSETS[stage]]
+        metadata = _run(defs, instance, [*corpus_assets, "index_snapshot"], [])
+    current = index.snapshots.current()
+    new = current is not None and (published is None or current.id != published.id)
+    return Reconciled(changes, work, current, new, metadata)
 
-    def present(stage: str, key: str | None) -> set[str | None]:
-        if stage in VECTOR_STAGES:
-            marker = read_marker(storage, stage, key)
-            return {marker.fingerprint if marker else None}
-        return {area.fingerprint(asset, key) for asset in STAGE_ASSETS[stage]}
 
-    lacking = {
-        (stage, key)
-        for key in prints.batches
-        for stage in BATCH_STAGES
-        if present(stage, key) != {prints.batch(stage, key)}
-    }
-    stages = _with_followers({stage for stage, _ in lacking}, BATCH_STAGES)
-    stale = {stage for stage in CORPUS_STAGES if present(stage, None) != {prints.corpus(stage)}}
-    corpus = _with_followers({*stages, *stale}, CORPUS_STAGES)
-    return Work(
-        batches=sorted({key for _, key in lacking}),
-        stages=[stage for stage in BATCH_STAGES if stage in stages],
-        corpus_stages=[stage for stage in CORPUS_STAGES if stage in corpus],
-        publish=bool(lacking or corpus) or published != prints.whole_input(),
+def _run(
+    defs: dg.Definitions, instance: dg.DagsterInstance, assets: list[str], batches: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Materialize assets in this process; returns the metadata values of each."""
+    tags = (
+        {"dagster/asset_partition_range_start": batches[0], "dagster/asset_partition_range_end": batches[-1]}
+        if batches
+        else {}
     )
+    job = defs.resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(name) for name in assets],
+        tags=tags,
+        raise_on_error=False,
+    )
+    if not result.success:
+        raise RunFailed(_reason(result))
+    return {
+        event.asset_key.path[-1]: {name: value.value for name, value in event.materialization.metadata.items()}
+        for event in result.get_asset_materialization_events()
+        if event.asset_key is not None
+    }
 
 
-def _with_followers(stages: set[str], made_from: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The stages and everything that is made from them; the stages are listed in the order in which they are computed."""
-    found = set(stages)
-    for stage, sources in made_from.items():
-        if found.intersection(sources):
-            found.add(stage)
-    return found
-
-
-def contiguous(keys: list[str], order: list[str], most: int) -> list[list[str]]:
-    """Group batch keys into runs of neighbours in partition order, at most ``most`` in a group.
-
-    A run over several partitions covers a range of keys, so that a gap ends a group.
-    """
-    position = {key: i for i, key in enumerate(order)}
-    groups: list[list[str]] = []
-    for key in sorted(keys, key=lambda k: position[k]):
-        last = groups[-1] if groups else []
-        if last and position[key] == position[last[-1]] + 1 and len(last) < most:
-            last.append(key)
-        else:
-            groups.append([key])
-    return groups
+def _reason(result: dg.ExecuteInProcessResult) -> str:
+    """The message of what failed first: a step's error, or a blocking check."""
+    for event in result.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            while error is not None and error.cause is not None:
+                error = error.cause
+            data = event.step_failure_data.user_failure_data
+            text = data.description if data and data.description else (error.message if error else "")
+            return f"{event.step_key}: {(text or '').strip()}"
+    return json.dumps([event.message for event in result.all_events if event.is_failure])

@@ -5,8 +5,8 @@ Policy:
 * Every entity with a relationship to another one is in exactly one community per level, from level 0 down to its leaf.
   Entities without one are in no community; they are found by name and by vector in local search.
 * Communities are connected, have two members or more, and nest: the children of a community hold all of its members.
-* ``max_cluster_size`` is what the clustering aims at. A community that cannot be divided (a hub whose neighbours know only
-  the hub) stays whole, and the statistics name it with the reason.
+* ``max_cluster_size`` is what the clustering aims at. A community that cannot be divided (a hub whose neighbours know
+  only the hub) stays whole, and the statistics name it with the reason.
 * Nothing depends on the order of rows: nodes are numbered by title, weights of a pair are summed.
 """
 
@@ -116,10 +116,11 @@ def cluster(
     nodes, spanned = _induced(graph, clustered)
     tree = leiden.hierarchy(spanned, max_size=max_cluster_size, seed=seed, resolution=resolution)
     numbered = _number(tree)
+    whole = [community for level in numbered for community in level if community.part.unsplit]
     return Clustering(
         communities=_table(links, nodes, numbered, dates or {}),
         levels=_level_statistics(spanned, numbered, resolution),
-        oversized=tuple(Oversized(c.number, len(c.part.nodes), c.part.unsplit) for level in numbered for c in level if c.part.unsplit),
+        oversized=tuple(Oversized(c.number, len(c.part.nodes), c.part.unsplit) for c in whole),
         isolated=isolated,
         outside_largest_component=len(links.titles) - isolated - len(nodes),
         dangling=links.dangling,
@@ -134,8 +135,10 @@ def modularity(relationships: pa.Table, membership: Mapping[str, int], resolutio
         membership: Community of each entity title; relationships with an end that is not in it are left out.
         resolution: Resolution.
     """
-    titles = pa.array(sorted(membership), pa.string())
-    _, labels = np.unique(np.array([membership[title] for title in titles.to_pylist()], dtype=np.int64), return_inverse=True)
+    known_titles = sorted(membership)
+    titles = pa.array(known_titles, pa.string())
+    numbers = np.array([membership[title] for title in known_titles], dtype=np.int64)
+    _, labels = np.unique(numbers, return_inverse=True)
     source, target = _positions(relationships["source"], titles), _positions(relationships["target"], titles)
     known = (source >= 0) & (target >= 0)
     weight = _floats(relationships["weight"])[known]
@@ -184,7 +187,7 @@ class _Links:
         repeated = pc.value_counts(titles)
         if len(repeated) < len(titles):
             title = next(item["values"].as_py() for item in repeated if item["counts"].as_py() > 1)
-            raise ValueError(f"entities: title {title!r} occurs more than once; merge the rows of one title before clustering")
+            raise ValueError(f"entities: title {title!r} occurs more than once; merge the rows of one title first")
         _check_weights(relationships)
         relationships = relationships.select(["id", "source", "target", "weight", "text_unit_ids"]).sort_by("id")
         source, target = _positions(relationships["source"], titles), _positions(relationships["target"], titles)
@@ -209,8 +212,8 @@ def _check_weights(relationships: pa.Table) -> None:
     if len(wrong):
         row = relationships.select(["source", "target", "weight"]).slice(int(wrong[0]), 1).to_pylist()[0]
         raise ValueError(
-            f"relationships: weight of {row['source']!r} - {row['target']!r} is {row['weight']}; clustering needs finite weights "
-            f"above 0 ({len(wrong)} of {len(weight)} rows have none). Drop these relationships or give them a weight"
+            f"relationships: weight of {row['source']!r} - {row['target']!r} is {row['weight']}; clustering needs finite "
+            f"weights above 0 ({len(wrong)} of {len(weight)} rows have none). Drop these rows or give them a weight"
         )
 
 
@@ -234,7 +237,7 @@ def _largest_component(graph: Graph, clustered: NDArray[np.bool_]) -> NDArray[np
     if not clustered.any():
         return clustered
     component = graph.components()
-    return component == int(np.bincount(component[clustered]).argmax())
+    return np.asarray(component == int(np.bincount(component[clustered]).argmax()), dtype=np.bool_)
 
 
 def _induced(graph: Graph, chosen: NDArray[np.bool_]) -> tuple[Integers, Graph]:
@@ -304,16 +307,17 @@ def _table(links: _Links, nodes: Integers, levels: list[list[_Numbered]], dates:
             known = owner[row] >= 0
             mentioned.append((owner[row[known]], unit[known]))
     units = _Groups.of(mentioned, count, len(text_units))
-    members = _Groups.of([(np.full(len(c.part.nodes), c.number), nodes[c.part.nodes]) for c in communities], count, len(links.titles))
-    entity_ids = members.lists(links.entity_ids)
+    pairs = [(np.full(len(c.part.nodes), c.number), nodes[c.part.nodes]) for c in communities]
+    entity_ids = _Groups.of(pairs, count, len(links.titles)).lists(links.entity_ids)
     children: list[list[int]] = [[] for _ in communities]
     for community in communities:
         if community.parent >= 0:
             children[community.parent].append(community.number)
     depth = [d for d, level in enumerate(levels) for _ in level]
     numbers = [community.number for community in communities]
+    community_ids = [ids.community_id(d, members) for d, members in zip(depth, entity_ids.to_pylist(), strict=True)]
     columns = {
-        "id": pa.array([ids.community_id(d, e) for d, e in zip(depth, entity_ids.to_pylist(), strict=True)], pa.string()),
+        "id": pa.array(community_ids, pa.string()),
         "human_readable_id": pa.array(numbers, pa.int64()),
         "community": pa.array(numbers, pa.int64()),
         "level": pa.array(depth, pa.int64()),
@@ -331,12 +335,12 @@ def _table(links: _Links, nodes: Integers, levels: list[list[_Numbered]], dates:
 
 def _encode(columns: list[pa.ChunkedArray]) -> tuple[pa.Array, list[tuple[Integers, Integers]]]:
     """List columns of strings as (row, position of the string among all strings, sorted)."""
-    columns = [pa.chunked_array(column.chunks, column.type).combine_chunks() for column in columns]  # parent indices span one array
-    flat = [pc.list_flatten(column).cast(pa.string()) for column in columns]
+    whole = [pa.chunked_array(column.chunks, column.type).combine_chunks() for column in columns]
+    flat = [pc.list_flatten(column).cast(pa.string()) for column in whole]
     values = pc.unique(pa.concat_arrays(flat))
     values = values.take(pc.sort_indices(values))
     encoded = []
-    for column, items in zip(columns, flat, strict=True):
+    for column, items in zip(whole, flat, strict=True):
         rows = np.asarray(pc.list_parent_indices(column).to_numpy(), dtype=np.int64)
         encoded.append((rows, _positions(pa.chunked_array([items]), values)))
     return values, encoded

@@ -1,12 +1,12 @@
 """Hierarchical Leiden clustering of a weighted, undirected graph.
 
-Each level partitions the communities of the level above that are larger than wanted. One community is partitioned by the
-Leiden algorithm (Traag, Waltman and van Eck: From Louvain to Leiden, 2019; implementation: graspologic-native) on the graph
-that its own members span, always with the same seed. So a community's inner structure depends on its members and their
-relationships alone, and stays as it is when the graph changes elsewhere; with one random stream for the whole hierarchy
-it would not.
+Each level partitions the communities of the level above that are larger than wanted. One community is partitioned by
+the Leiden algorithm (Traag, Waltman and van Eck: From Louvain to Leiden, 2019; implementation: graspologic-native) on
+the graph that its own members span, always with the same seed. So a community's inner structure depends on its members
+and their relationships alone, and stays as it is when the graph changes elsewhere; with one random stream for the whole
+hierarchy it would not.
 
-Guaranteed here, and not by the implementation: every part is connected, has two members or more, and nests in its parent.
+Guaranteed here, and not by the library: every part is connected, has two members or more, and nests in its parent.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _ITERATIONS = 5
 _RANDOMNESS = 0.001
 #: How often the resolution is doubled for a community that does not split.
 _DOUBLINGS = 8
-#: Largest share of the members that one part may keep when the resolution had to be raised: without it, a hub would lose
-#: two members a level, over many levels that say nothing.
+#: Largest share of the members that one part may keep when the resolution had to be raised: without it, a hub would
+#: lose two members a level, over many levels that say nothing.
 _LARGEST_SHARE = 0.75
 
 
@@ -52,7 +52,9 @@ class Graph:
         return np.repeat(np.arange(self.nodes, dtype=np.int64), np.diff(self.indptr))
 
     @classmethod
-    def from_edges(cls, nodes: int, source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[np.float64]) -> Graph:
+    def from_edges(
+        cls, nodes: int, source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[np.float64]
+    ) -> Graph:
         """Build a graph; the weights of repeated and of reverse edges are summed, self loops left out.
 
         The sum is taken in the order of the weights' size, so that the order of the edges cannot change its last bit.
@@ -75,7 +77,9 @@ class Graph:
         return cls._from_entries(nodes, np.r_[low, high], np.r_[high, low], np.r_[summed, summed])
 
     @classmethod
-    def _from_entries(cls, nodes: int, rows: NDArray[np.int64], columns: NDArray[np.int64], data: NDArray[np.float64]) -> Graph:
+    def _from_entries(
+        cls, nodes: int, rows: NDArray[np.int64], columns: NDArray[np.int64], data: NDArray[np.float64]
+    ) -> Graph:
         order = np.lexsort((columns, rows))
         indptr = np.zeros(nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(rows, minlength=nodes), out=indptr[1:])
@@ -102,7 +106,7 @@ class Graph:
             labels: Label of each node.
 
         Returns:
-            Per label, in ascending order: its nodes, ascending, and the graph that they span. Linear in the size of the graph.
+            Per label, in ascending order: its nodes, ascending, and the graph that they span. Linear in the graph's size.
         """
         order = np.argsort(labels, kind="stable")
         position = np.empty_like(order)
@@ -114,8 +118,8 @@ class Graph:
         result = []
         for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             low, high = blocks.indptr[start], blocks.indptr[end]
-            graph = Graph(blocks.indptr[start : end + 1] - low, blocks.indices[low:high] - np.int32(start), blocks.data[low:high])
-            result.append((order[start:end], graph))
+            indptr, indices = blocks.indptr[start : end + 1] - low, blocks.indices[low:high] - np.int32(start)
+            result.append((order[start:end], Graph(indptr, indices, blocks.data[low:high])))
         return result
 
 
@@ -196,8 +200,8 @@ def _split(graph: Graph, seed: int, resolution: float) -> tuple[NDArray[np.int64
     if lopsided is not None:
         return lopsided, ""
     return None, (
-        f"no resolution from {resolution:g} to {resolution * 2**_DOUBLINGS:g} divides it into connected parts of two members "
-        f"or more of which the largest holds at most {_LARGEST_SHARE:.0%}"
+        f"no resolution from {resolution:g} to {resolution * 2**_DOUBLINGS:g} divides it into connected parts of two "
+        f"members or more of which the largest holds at most {_LARGEST_SHARE:.0%}"
     )
 
 

@@ -112,6 +112,13 @@ def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory
     )
 
 
+def same_input(filesystem: FileSystem, settings: Settings, before: Inventory) -> bool:
+    """Whether a listing of the input shows the very files of the inventory before, none of them changed."""
+    seen = {str(row["file"]): row for row in before.files.to_pylist()}
+    listed = list_inputs(filesystem, settings.input)
+    return len(listed) == len(seen) and all(_unchanged(info, seen.get(info.path)) for info in listed)
+
+
 def _known_batches(before: Inventory | None) -> dict[str, str]:
     if before is None:
         return {}

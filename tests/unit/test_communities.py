@@ -26,13 +26,14 @@ def entity_table(titles: list[str]) -> pa.Table:
 
 
 def relationship_table(edges: list[Edge]) -> pa.Table:
-    schema = pa.schema(
-        [("id", pa.string()), ("source", pa.string()), ("target", pa.string()), ("weight", pa.float64()), ("text_unit_ids", pa.list_(pa.string()))]
-    )
-    rows = [
-        {"id": ids.relationship_id(s, t), "source": s, "target": t, "weight": w, "text_unit_ids": [f"unit-{s}-{t}"]} for s, t, w in edges
-    ]
-    return pa.Table.from_pylist(rows, schema=schema)
+    columns = {
+        "id": pa.array([ids.relationship_id(s, t) for s, t, _ in edges], pa.string()),
+        "source": pa.array([s for s, _, _ in edges], pa.string()),
+        "target": pa.array([t for _, t, _ in edges], pa.string()),
+        "weight": pa.array([w for _, _, w in edges], pa.float64()),
+        "text_unit_ids": pa.array([[f"unit-{s}-{t}"] for s, t, _ in edges], pa.list_(pa.string())),
+    }
+    return pa.table(columns)
 
 
 def caves(groups: int, size: int) -> list[Edge]:
@@ -76,7 +77,8 @@ def check_invariants(result: Clustering, edges: list[Edge], size: int) -> None:
         if children:
             assert len(children) > 1
             assert all(c["level"] == row["level"] + 1 for c in children)
-            assert sorted(i for c in children for i in c["entity_ids"]) == sorted(row["entity_ids"]), "children cover their parent"
+            covered = sorted(i for c in children for i in c["entity_ids"])
+            assert covered == sorted(row["entity_ids"]), "children cover their parent"
     assert sorted(at_level[0]) == sorted(graph.nodes), "level 0 covers every entity with a relationship once"
     assert all(len(members) == len(set(members)) for members in at_level.values()), "one community per level"
     told = {o.community for o in result.oversized}
@@ -116,7 +118,7 @@ def test_cliques_come_out_as_communities() -> None:
 
 def test_large_communities_are_divided_until_they_fit() -> None:
     edges = caves(40, 5)
-    result = run(edges, max_cluster_size=5)
+    result = run(edges, max_cluster_size=5, resolution=0.1)
     check_invariants(result, edges, 5)
     leaves = [r for r in result.communities.to_pylist() if not r["children"]]
     assert max(r["size"] for r in leaves) <= 5
@@ -202,9 +204,15 @@ def test_text_units_and_period_come_from_members_and_relationships() -> None:
 
 def test_a_change_elsewhere_leaves_the_inner_structure_of_a_community_alone() -> None:
     near, far = caves(8, 5), [("FAR A", "FAR B", 1.0)]
-    before = run(near, max_cluster_size=5).communities["id"].to_pylist()
-    after = run(near + far, max_cluster_size=5).communities["id"].to_pylist()
-    assert len(set(before) & set(after)) >= 0.9 * len(before)
+
+    def children(edges: list[Edge]) -> dict[str, list[str]]:
+        rows = run(edges, max_cluster_size=3).communities.to_pylist()
+        return {row["id"]: [rows[child]["id"] for child in row["children"]] for row in rows}
+
+    before, after = children(near), children(near + far)
+    shared_ids = set(before) & set(after)
+    assert sum(len(before[i]) > 1 for i in shared_ids) >= 8
+    assert all(before[i] == after[i] for i in shared_ids)
 
 
 def test_chunked_tables_give_the_same_communities() -> None:
@@ -234,8 +242,10 @@ def test_modularity_is_that_of_networkx() -> None:
 @pytest.mark.parametrize("folder", ["carol-recorded-run/expected", "index-carol-msft"])
 def test_as_good_as_the_recorded_communities(shared: Path, folder: str) -> None:
     """Another release of the clustering library draws other communities; their modularity may not be worse."""
-    read = {name: pq.read_table(shared / "data" / folder / f"{name}.parquet") for name in ("entities", "relationships", "communities")}
-    relationships, entities = read["relationships"], read["entities"]
+    names = ("entities", "relationships", "communities")
+    entities, relationships, communities = (
+        pq.read_table(shared / "data" / folder / f"{name}.parquet") for name in names
+    )
     result = cluster(entities, relationships)
     titles = dict(zip(entities["id"].to_pylist(), entities["title"].to_pylist(), strict=True))
     edges = [
@@ -247,12 +257,12 @@ def test_as_good_as_the_recorded_communities(shared: Path, folder: str) -> None:
     for row in result.communities.to_pylist():
         assert nx.is_connected(graph.subgraph([titles[i] for i in row["entity_ids"]]))
         assert row["size"] >= 2
-    recorded = {titles[i]: c for i, c in membership(read["communities"], 0).items() if i in titles}
+    theirs = membership(communities, 0).items()
+    recorded = {titles[i]: c for i, c in theirs if i in titles and titles[i] in graph}
     ours = {titles[i]: c for i, c in membership(result.communities, 0).items()}
-    assert set(recorded) <= set(ours), "whoever is in a recorded community is in one of ours"
+    assert set(ours) == set(graph.nodes) >= set(recorded)
     both = {title: ours[title] for title in recorded}
     assert modularity(relationships, both) >= 0.99 * modularity(relationships, recorded)
-    assert set(membership(result.communities, 0)) == {i for i, t in titles.items() if graph.degree(t) if t in graph}
 
 
 @pytest.mark.slow
@@ -271,7 +281,5 @@ def test_a_graph_of_117_000_nodes(shared: Path) -> None:
     )
     result = cluster(entity_table(titles), relationships)
     assert result.levels[0].modularity > 0.86
-    assert sum(size for size, level in zip(result.communities["size"].to_pylist(), result.communities["level"].to_pylist(), strict=True) if level == 0) == len(
-        titles
-    ) - result.isolated
+    assert len(membership(result.communities, 0)) == len(titles) - result.isolated
     assert max(o.size for o in result.oversized) < 1000

@@ -1,0 +1,44 @@
+"""Putting the definitions together; tests build them for their own workspace."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from graphrag_assets.assets.checks import asset_checks
+from graphrag_assets.assets.communities import community_assets
+from graphrag_assets.assets.documents import document_assets
+from graphrag_assets.assets.embeddings import VECTOR_TABLES, embedding_assets
+from graphrag_assets.assets.extraction import extraction_assets
+from graphrag_assets.assets.graph import graph_assets
+from graphrag_assets.assets.resources import Index
+from graphrag_assets.assets.snapshot import snapshot_assets
+from graphrag_assets.automation.jobs import jobs
+from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.io_managers import LanceVectors, ParquetTables
+
+
+def build_definitions(workspace: Workspace) -> dg.Definitions:
+    """Definitions of the project for one workspace.
+
+    Args:
+        workspace: Root folder and settings.
+    """
+    index = Index(root=str(workspace.root))
+    return dg.Definitions(
+        assets=[
+            *document_assets(workspace),
+            *extraction_assets(workspace),
+            *graph_assets(workspace),
+            *community_assets(workspace),
+            *embedding_assets(workspace),
+            *snapshot_assets(workspace),
+        ],
+        asset_checks=asset_checks(workspace),
+        jobs=jobs(),
+        resources={
+            "index": index,
+            "io_manager": ParquetTables(index.storage),
+            "vectors": LanceVectors(index.storage, VECTOR_TABLES),
+        },
+        executor=dg.in_process_executor,
+    )

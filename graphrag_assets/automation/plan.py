@@ -1,0 +1,132 @@
+"""What is missing: the input and the settings against the build area. Nothing here needs Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, STAGE_ASSETS, Fingerprints
+from graphrag_assets.ids import digest_json
+from graphrag_assets.input.inventory import Changes, Inventory, same_input
+from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.build import BuildArea
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.snapshots import SnapshotStore
+from graphrag_assets.storage.vectors import read_marker
+
+VECTOR_STAGES = ("text_unit_embeddings", "entity_embeddings", "community_report_embeddings")
+
+
+def inventory_fingerprint(workspace: Workspace) -> str:
+    """Hash of the settings that decide how the input is read; a change means that every file is read again."""
+    settings = workspace.settings
+    return digest_json([settings.input.model_dump(), settings.input_storage.model_dump()])
+
+
+def last_inventory(workspace: Workspace, area: BuildArea) -> Inventory | None:
+    """The inventory in the build area; None where there is none, or it was taken with other input settings."""
+    if area.fingerprint("input_inventory") != inventory_fingerprint(workspace):
+        return None
+    try:
+        tables = [area.read(name) for name in ("input_inventory", "input_files", "rejected_inputs")]
+    except FileNotFoundError:
+        return None
+    count = tables[0].num_rows
+    return Inventory(tables[0], tables[1], tables[2], Changes(0, 0, 0, count, tables[2].num_rows))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What has to be computed.
+
+    Args:
+        batches: Batch keys that lack one or more of the per-batch stages, in order.
+        stages: Per-batch stages that some batch lacks.
+        corpus_stages: Whole-corpus stages that are missing or no longer true.
+        publish: Whether a snapshot has to be assembled.
+    """
+
+    batches: list[str]
+    stages: list[str]
+    corpus_stages: list[str]
+    publish: bool
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the index is as the input and the settings want it."""
+        return not (self.batches or self.corpus_stages or self.publish)
+
+
+def missing_work(workspace: Workspace, storage: FileSystem, prints: Fingerprints, published: str | None) -> Work:
+    """Compare what the index ought to be with what the build area holds.
+
+    Args:
+        workspace: Settings.
+        storage: The storage base.
+        prints: Fingerprints of all tables that the index ought to have.
+        published: Fingerprint of the published snapshot, or None.
+    """
+    area = BuildArea(storage)
+
+    def present(stage: str, key: str | None) -> set[str | None]:
+        if stage in VECTOR_STAGES:
+            marker = read_marker(storage, stage, key)
+            return {marker.fingerprint if marker else None}
+        return {area.fingerprint(asset, key) for asset in STAGE_ASSETS[stage]}
+
+    lacking = {
+        (stage, key)
+        for key in prints.batches
+        for stage in BATCH_STAGES
+        if present(stage, key) != {prints.batch(stage, key)}
+    }
+    stages = _with_followers({stage for stage, _ in lacking}, BATCH_STAGES)
+    stale = {stage for stage in CORPUS_STAGES if present(stage, None) != {prints.corpus(stage)}}
+    corpus = _with_followers({*stages, *stale}, CORPUS_STAGES)
+    return Work(
+        batches=sorted({key for _, key in lacking}),
+        stages=[stage for stage in BATCH_STAGES if stage in stages],
+        corpus_stages=[stage for stage in CORPUS_STAGES if stage in corpus],
+        publish=bool(lacking or corpus) or published != prints.whole_input(),
+    )
+
+
+def _with_followers(stages: set[str], made_from: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """The stages and everything that is made from them; the stages are listed in the order in which they are computed."""
+    found = set(stages)
+    for stage, sources in made_from.items():
+        if found.intersection(sources):
+            found.add(stage)
+    return found
+
+
+def contiguous(keys: list[str], order: list[str], most: int) -> list[list[str]]:
+    """Group batch keys into runs of neighbours in partition order, at most ``most`` in a group.
+
+    A run over several partitions covers a range of keys, so that a gap ends a group.
+    """
+    position = {key: i for i, key in enumerate(order)}
+    groups: list[list[str]] = []
+    for key in sorted(keys, key=lambda k: position[k]):
+        last = groups[-1] if groups else []
+        if last and position[key] == position[last[-1]] + 1 and len(last) < most:
+            last.append(key)
+        else:
+            groups.append([key])
+    return groups
+
+
+def nothing_to_do(workspace: Workspace, source: FileSystem, storage: FileSystem) -> bool:
+    """Whether a reconcile would change nothing; a listing of the input and a few small reads tell.
+
+    Args:
+        workspace: Settings.
+        source: The input.
+        storage: The storage base.
+    """
+    before = last_inventory(workspace, BuildArea(storage))
+    if before is None or not same_input(source, workspace.settings, before):
+        return False
+    published = SnapshotStore(storage).current()
+    fingerprint = str(published.info.get("fingerprint")) if published else None
+    return missing_work(workspace, storage, Fingerprints(workspace, before.documents), fingerprint).nothing

@@ -1,0 +1,265 @@
+"""Cutting documents into text units with exact character spans.
+
+Three chunkers:
+
+* ``tokens``: windows of ``size`` tokens, each ``size - overlap`` after the last, as Microsoft GraphRAG makes them (no
+  trailing window that repeats only overlap); a window never splits a character.
+* ``sentence``: whole sentences packed up to ``size`` tokens, neighbours sharing whole sentences up to ``overlap``.
+* ``stable``: content-defined, so that an edit changes the text units around it and no others
+  (:mod:`graphrag_assets.indexing.stable_chunking`); no overlap.
+
+For every chunk, ``chunk.text == document[chunk.start:chunk.end]``. Time and memory are linear in the text.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from graphrag_assets.indexing.boundaries import Boundaries, find_boundaries, strip_span
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ChunkerType = Literal["tokens", "sentence", "stable"]
+Sentences = Callable[[str], Sequence[tuple[int, int]]]
+
+#: Most characters that a border is moved back so as not to split what is read as one character.
+_LONGEST_CLUSTER = 32
+
+
+class TokenLocator(Protocol):
+    """What chunking needs of a tokenizer (:class:`graphrag_assets.llm.tokens.Tokenizer`)."""
+
+    def count(self, text: str) -> int:
+        """Number of tokens of a text."""
+        ...
+
+    def starts(self, text: str) -> NDArray[np.int64]:
+        """Character index at which each token begins, and the length of the text at the end."""
+        ...
+
+    def truncate(self, text: str, max_tokens: int) -> str:
+        """The longest beginning of a text with at most so many tokens."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One piece of a document.
+
+    Args:
+        text: The piece, ``document[start:end]``.
+        start: First character in the document.
+        end: Character after the last one.
+        n_tokens: Tokens of the prefix and the piece together, as they are sent to a model.
+    """
+
+    text: str
+    start: int
+    end: int
+    n_tokens: int
+
+
+def chunk(
+    text: str,
+    tokenizer: TokenLocator,
+    *,
+    type: ChunkerType = "tokens",  # noqa: A002 - the name of the setting
+    size: int = 1200,
+    overlap: int = 100,
+    min_size: int | None = None,
+    prefix: str = "",
+    sentences: Sentences | None = None,
+) -> list[Chunk]:
+    """Cut a document into chunks.
+
+    Args:
+        text: Document text.
+        tokenizer: Counts and locates tokens.
+        type: Chunker.
+        size: Tokens of a window, prefix included (``tokens``); the most tokens of a chunk (``sentence``, ``stable``).
+        overlap: Tokens that neighbours share; at most half of what the prefix leaves. Not used by ``stable``.
+        min_size: Fewest tokens of a ``stable`` chunk (only a document shorter than that has a smaller one); None: a
+            third of ``size``.
+        prefix: Text that will stand before every chunk (:func:`prepend`); its tokens count into ``size``.
+        sentences: Finds sentence spans; None: :func:`graphrag_assets.text.sentences.sentences`.
+
+    Returns:
+        Chunks in the order of the document; none for blank text. All text but white space is covered.
+
+    Raises:
+        ValueError: size, overlap or min_size do not fit together, the prefix fills the size, or the type is unknown.
+    """
+    prefix_tokens = tokenizer.count(prefix) if prefix else 0
+    room = size - prefix_tokens
+    _check_arguments(size, overlap, min_size, room)
+    if prefix_tokens:
+        overlap = min(overlap, room // 2)
+    if not text or text.isspace():
+        return []
+    if type == "tokens":
+        spans = _windows(text, tokenizer, room, overlap)
+    elif type in ("sentence", "stable"):
+        if sentences is None:
+            from graphrag_assets.text.sentences import sentences as find_sentences
+
+            sentences = find_sentences
+        boundaries = find_boundaries(text, tokenizer.starts(text), sentences(text), room)
+        if type == "sentence":
+            spans = _packed_sentences(text, tokenizer, boundaries, room, overlap)
+        else:
+            from graphrag_assets.indexing.stable_chunking import stable_spans
+
+            least = min(min_size or max(1, size // 3), room)
+            spans = stable_spans(text, tokenizer.count, boundaries, room, least)
+    else:
+        raise ValueError(f"chunking.type {type!r} is unknown; expected tokens, sentence or stable")
+    return [_chunk(text, start, end, prefix, tokenizer) for start, end in spans]
+
+
+def prepend(
+    metadata: Mapping[str, Any], fields: Sequence[str], tokenizer: TokenLocator | None = None, max_tokens: int | None = None
+) -> str:
+    """The metadata text that stands before each text unit of a document.
+
+    Lines ``name: value`` joined by a full stop and a new line, and ended by them: the format of Microsoft GraphRAG.
+
+    Args:
+        metadata: Values by name; a field may be a dotted path into nested values.
+        fields: Names in their order; those without a value are left out.
+        tokenizer: Needed with ``max_tokens``.
+        max_tokens: Values are shortened (and end in an ellipsis) until the whole has at most so many tokens, so that a
+            long value cannot fill a text unit; None: not shortened.
+
+    Returns:
+        The text, empty when no field has a value.
+    """
+    pairs = [(name, str(value)) for name in fields if (value := _lookup(metadata, name)) is not None]
+    if not pairs:
+        return ""
+    written = _metadata_lines(pairs)
+    if tokenizer is None or max_tokens is None or tokenizer.count(written) <= max_tokens:
+        return written
+    share = max_tokens // len(pairs)
+    while share > 0:
+        shortened = [(name, _shorten(value, tokenizer, share)) for name, value in pairs]
+        written = _metadata_lines(shortened)
+        if tokenizer.count(written) <= max_tokens:
+            return written
+        share //= 2
+    return ""
+
+
+def _metadata_lines(pairs: Sequence[tuple[str, str]]) -> str:
+    return ".\n".join(f"{name}: {value}" for name, value in pairs) + ".\n"
+
+
+def _shorten(value: str, tokenizer: TokenLocator, max_tokens: int) -> str:
+    return value if tokenizer.count(value) <= max_tokens else tokenizer.truncate(value, max_tokens - 1) + "…"
+
+
+def _lookup(metadata: Mapping[str, Any], name: str) -> Any:
+    """A value by its name, else by a dotted path."""
+    if name in metadata:
+        return metadata[name]
+    value: Any = metadata
+    for part in name.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(part)
+    return value
+
+
+def _check_arguments(size: int, overlap: int, min_size: int | None, room: int) -> None:
+    if size < 1 or not 0 <= overlap < size:
+        raise ValueError(f"chunking: size ({size}) must be positive and overlap ({overlap}) at least 0 and below size")
+    if min_size is not None and not 1 <= min_size <= size:
+        raise ValueError(f"chunking: min_size ({min_size}) must be at least 1 and at most size ({size})")
+    if room < 1:
+        raise ValueError(
+            f"chunking: the prepended metadata has {size - room} tokens, which leaves no room in a size of {size}; "
+            "shorten it (prepend(..., max_tokens=...)), or raise chunking.size"
+        )
+
+
+def _chunk(text: str, start: int, end: int, prefix: str, tokenizer: TokenLocator) -> Chunk:
+    piece = text[start:end]
+    return Chunk(piece, start, end, tokenizer.count(prefix + piece if prefix else piece))
+
+
+def _windows(text: str, tokenizer: TokenLocator, size: int, overlap: int) -> Iterator[tuple[int, int]]:
+    """Windows of tokens as character spans."""
+    starts = tokenizer.starts(text)
+    n_tokens = len(starts) - 1
+    step = size - overlap
+    covered = 0
+    for first in range(0, n_tokens, step):
+        start = _cluster_start(text, int(starts[first]))
+        end = _cluster_start(text, int(starts[min(first + size, n_tokens)]))
+        # Borders inside a character move to its beginning, so a tiny window may be empty or hold nothing new.
+        if end > covered and not text[start:end].isspace():
+            yield start, end
+        covered = max(covered, end)
+        if first + size >= n_tokens:
+            return
+
+
+def _cluster_start(text: str, index: int) -> int:
+    """The border at or before an index that does not split what is read as one character.
+
+    Combining marks, variation selectors, skin tones, joined emoji, flags and Hangul jamo stay together. What is longer
+    than ``_LONGEST_CLUSTER`` characters is cut where it was to be cut.
+    """
+    if index <= 0 or index >= len(text) or (text[index] < "\u0300" and text[index - 1] < "\u0300"):
+        return index
+    border = index
+    while border > max(0, index - _LONGEST_CLUSTER):
+        if not _joins(text, border):
+            return border
+        border -= 1
+    return border if border == 0 else index
+
+
+def _joins(text: str, index: int) -> bool:
+    """Whether the character at an index is read as part of the one before it."""
+    character, before = text[index], text[index - 1]
+    if before == "\u200d" or character == "\u200d" or unicodedata.category(character) in ("Mn", "Mc", "Me"):
+        return True
+    if "\U0001f3fb" <= character <= "\U0001f3ff" or "\u1160" <= character <= "\u11ff":
+        return True
+    if _is_flag_letter(character):
+        preceding = 0
+        while preceding < min(index, _LONGEST_CLUSTER) and _is_flag_letter(text[index - 1 - preceding]):
+            preceding += 1
+        return preceding % 2 == 1
+    return False
+
+
+def _is_flag_letter(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _packed_sentences(
+    text: str, tokenizer: TokenLocator, boundaries: Boundaries, size: int, overlap: int
+) -> Iterator[tuple[int, int]]:
+    """Whole sentences (parts of sentences where one is over-long) packed up to a size, with overlap."""
+    first, last = 0, len(boundaries.positions) - 1
+    while first < last:
+        stop = max(first + 1, boundaries.last_within(first, size))
+        start, end = strip_span(text, boundaries.position(first), boundaries.position(stop))
+        # Alone, a sentence may count a token more than inside the document.
+        while stop > first + 1 and tokenizer.count(text[start:end]) > size:
+            stop -= 1
+            start, end = strip_span(text, boundaries.position(first), boundaries.position(stop))
+        if start < end:
+            yield start, end
+        if stop >= last:
+            return
+        shared = boundaries.first_within(stop, overlap)
+        # An overlap after which the next sentence would not fit any more would only repeat this chunk.
+        repeats = shared <= first or boundaries.last_within(shared, size) <= stop
+        first = stop if repeats else shared

@@ -1,0 +1,44 @@
+"""DuckDB over Arrow tables in memory, for the algorithms that are relational."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+
+STRINGS = pa.list_(pa.string())
+
+
+@contextmanager
+def tables(**named: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An in-memory connection that sees Arrow tables by name.
+
+    Text compares by code point, as in Python. Nothing that is read without ORDER BY may depend on the order of rows:
+    DuckDB works in parallel.
+
+    Args:
+        named: Arrow table by the name that SQL uses.
+
+    Yields:
+        The connection; closed on exit.
+    """
+    connection = duckdb.connect(":memory:")
+    try:
+        connection.execute("set enable_progress_bar = false")
+        for name, table in named.items():
+            connection.register(name, table)
+        yield connection
+    finally:
+        connection.close()
+
+
+def cast(table: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Give the columns their exact types, in the order of ``types``, in one chunk.
+
+    Engines name the items of lists differently, and split tables into chunks by how many threads were free; after this,
+    equal content is an equal table.
+    """
+    schema = pa.schema(list(types.items()))
+    return table.select(list(types)).cast(schema).combine_chunks()

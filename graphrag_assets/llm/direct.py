@@ -1,0 +1,312 @@
+"""The short way: OpenAI's protocol over plain HTTP, for OpenAI and for servers that speak like it.
+
+One keep-alive session, bodies through orjson, vectors as base64 read by numpy (JSON numbers where a server sends
+those). What a server does not understand (structured output, base64 vectors, an old name of a parameter) is left out
+from the second request on.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import numpy as np
+import orjson
+
+from graphrag_assets.llm.clients import ChatAnswer, Endpoint, StreamEnd, TokenUsage, Vector, VectorAnswer, parameters
+from graphrag_assets.llm.errors import PassingError, PermanentError, classify, redact, retry_after
+from graphrag_assets.llm.wire import clean, dumps, response_format
+from graphrag_assets.settings import ModelSettings
+
+if TYPE_CHECKING:
+    import aiohttp
+
+logger = logging.getLogger(__name__)
+
+#: Seconds to wait for a connection.
+CONNECT_TIMEOUT = 30.0
+
+#: Words in the message of a 400 that blame a part of the body which can be left out.
+_BLAMED: Mapping[str, tuple[str, ...]] = {
+    "response_format": ("response_format", "json_schema", "structured output", "grammar", "schema"),
+    "encoding_format": ("encoding_format", "base64"),
+    "stream_options": ("stream_options", "include_usage"),
+}
+
+
+class DirectClient:
+    """An OpenAI-compatible endpoint.
+
+    Args:
+        endpoint: Where.
+        model: Settings of the entry.
+    """
+
+    def __init__(self, endpoint: Endpoint, model: ModelSettings) -> None:
+        self._endpoint = endpoint
+        self._model = model.model
+        self._timeout = float(model.call_args.get("timeout", model.timeout))
+        own = parameters(model)
+        self._extra_body: dict[str, Any] = own.pop("extra_body", {})
+        self._parameters = own
+        self._left_out: set[str] = set()
+        self._renamed: dict[str, str] = {}
+        self._session: aiohttp.ClientSession | None = None
+        self._proxy: str | None = None
+
+    async def chat(
+        self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
+    ) -> ChatAnswer:
+        """See :class:`graphrag_assets.llm.clients.Client`."""
+        body = self._body(parameters, messages=messages, stream=None)
+        if schema is not None:
+            body["response_format"] = response_format(schema)
+        return _chat_answer(await self._json("/chat/completions", body))
+
+    async def embed(self, texts: Sequence[str], kind: str) -> VectorAnswer:
+        """See :class:`graphrag_assets.llm.clients.Client`."""
+        body = self._body({}, input=[clean(text) for text in texts], encoding_format="base64")
+        return _vector_answer(await self._json("/embeddings", body))
+
+    async def stream(
+        self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], end: StreamEnd
+    ) -> AsyncIterator[str]:
+        """See :class:`graphrag_assets.llm.clients.Client`."""
+        body = self._body(parameters, messages=messages, stream=True, stream_options={"include_usage": True})
+        while True:
+            try:
+                async with self._post("/chat/completions", body, streamed=True) as response:
+                    if response.content_type == "application/json":  # a server that does not stream
+                        answer = _chat_answer(_parse(await response.read()))
+                        end.finish, end.usage = answer.finish, answer.usage
+                        end.refused = answer.refusal is not None
+                        yield answer.text or ""
+                        return
+                    async for event in _events(response.content):
+                        piece = _stream_piece(event, end, self._endpoint.secrets)
+                        if piece:
+                            yield piece
+                    if not end.finish:
+                        raise PassingError("connection", "the stream ended before the answer did")
+                    return
+            except PermanentError as error:
+                if not self._adapt(body, error):
+                    raise
+
+    async def close(self) -> None:
+        """See :class:`graphrag_assets.llm.clients.Client`."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _body(self, parameters: Mapping[str, Any], **own: Any) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._model, **self._parameters, **parameters, **own, **self._extra_body}
+        for name in self._left_out & body.keys():
+            del body[name]
+        for name, new in self._renamed.items():
+            if name in body:
+                body[new] = body.pop(name)
+        return {name: value for name, value in body.items() if value is not None}
+
+    async def _json(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Post a body and read the JSON that comes, again without what the server does not understand."""
+        while True:
+            for name in self._left_out & body.keys():
+                del body[name]
+            try:
+                async with self._post(path, body, streamed=False) as response:
+                    return _parse(await response.read())
+            except PermanentError as error:
+                if not self._adapt(body, error):
+                    raise
+
+    def _adapt(self, body: dict[str, Any], error: PermanentError) -> bool:
+        """Leave out what the error blames; False where it blames nothing that can be left out."""
+        if error.kind != "bad_request":
+            return False
+        message = str(error).lower()
+        if error.parameter == "max_tokens" and "max_tokens" in body and "max_completion_tokens" in message:
+            self._renamed["max_tokens"] = "max_completion_tokens"
+            body["max_completion_tokens"] = body.pop("max_tokens")
+            return True
+        name = next((n for n, words in _BLAMED.items() if n in body and any(word in message for word in words)), None)
+        if name is None and error.code.startswith("unsupported") and error.parameter in self._parameters:
+            name = error.parameter if error.parameter in body else None
+        if name is None:
+            return False
+        if name not in self._left_out:
+            logger.warning("%s: the endpoint does not accept %s; it is left out from now on", self._endpoint.entry, name)
+        self._left_out.add(name)
+        del body[name]
+        return True
+
+    @asynccontextmanager
+    async def _post(self, path: str, body: dict[str, Any], *, streamed: bool) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Post a body; the answer is a success, everything else is raised as a CallError."""
+        import aiohttp
+
+        session = self._open()
+        timeout = (
+            aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=self._timeout)
+            if streamed
+            else aiohttp.ClientTimeout(total=self._timeout, sock_connect=min(CONNECT_TIMEOUT, self._timeout))
+        )
+        assert self._endpoint.base is not None
+        try:
+            async with session.post(
+                self._endpoint.base + path,
+                data=dumps(body),
+                timeout=timeout,
+                proxy=self._proxy,
+                allow_redirects=False,
+            ) as response:
+                if response.status != 200:
+                    raise self._refused(response.status, response.headers, await response.read())
+                yield response
+        except TimeoutError:
+            raise PassingError("timeout", f"no answer within {self._timeout:g} s") from None
+        except aiohttp.InvalidURL:
+            raise PermanentError("not_found", f"{self._endpoint.identity} is not an address") from None
+        except aiohttp.ClientError as error:
+            # Neither chained nor shown as it is: some of aiohttp's errors carry the headers of the request.
+            reason = type(error).__name__
+            if isinstance(error, aiohttp.ClientConnectorError):
+                reason = f"cannot connect to {self._endpoint.identity} ({error.os_error.strerror or reason})"
+            raise PassingError("connection", reason) from None
+        except ConnectionError as error:
+            raise PassingError("connection", type(error).__name__) from None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            import aiohttp
+
+            headers = {"Content-Type": "application/json", **self._endpoint.headers}
+            if self._endpoint.key is not None:
+                headers.setdefault("Authorization", f"Bearer {self._endpoint.key}")
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30, ttl_dns_cache=300)
+            self._session = aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar())
+            self._proxy = _proxy(self._endpoint.base or "")
+        return self._session
+
+    def _refused(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
+        """The error that an answer without success means; its body may be JSON of several shapes, HTML or nothing."""
+        message, code, parameter = "", "", ""
+        try:
+            body = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            body = None
+        if isinstance(body, list) and body:
+            body = body[0]
+        if isinstance(body, dict):
+            detail = body.get("error", body)
+            if isinstance(detail, dict):
+                message = str(detail.get("message") or detail.get("detail") or "")
+                code = str(detail.get("code") or detail.get("type") or "")
+                parameter = str(detail.get("param") or "")
+            else:
+                message = str(detail)
+        return classify(
+            status,
+            redact(message, self._endpoint.secrets),
+            code=redact(code),
+            parameter=parameter,
+            retry_after=retry_after(headers),
+        )
+
+
+def _proxy(base: str) -> str | None:
+    """The proxy of the environment for this address, looked up once instead of at each request."""
+    parts = urlsplit(base)
+    if proxy_bypass(parts.netloc):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise PassingError("bad_body", "the answer is not JSON", 200) from None
+    if not isinstance(body, dict):
+        raise PassingError("bad_body", "the answer is not a JSON object", 200)
+    if body.get("error"):  # some servers report errors with status 200
+        raise PassingError("server", "the answer is an error with status 200", 200)
+    return body
+
+
+def _usage(body: Mapping[str, Any]) -> TokenUsage | None:
+    usage = body.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    details = usage.get("prompt_tokens_details") or {}
+    return TokenUsage(
+        int(usage.get("prompt_tokens") or 0),
+        int(usage.get("completion_tokens") or 0),
+        int(details.get("cached_tokens") or 0),
+    )
+
+
+def _chat_answer(body: Mapping[str, Any]) -> ChatAnswer:
+    try:
+        choice = body["choices"][0]
+        message = choice["message"]
+        return ChatAnswer(
+            message.get("content"), choice.get("finish_reason") or "stop", message.get("refusal"), _usage(body)
+        )
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise PassingError("bad_body", "the answer holds no message", 200) from None
+
+
+def _vector_answer(body: Mapping[str, Any]) -> VectorAnswer:
+    try:
+        items = sorted(body["data"], key=lambda item: int(item["index"]))
+        return VectorAnswer([_vector(item["embedding"]) for item in items], _usage(body))
+    except (KeyError, TypeError, ValueError, binascii.Error):
+        raise PassingError("bad_body", "the answer holds no vectors", 200) from None
+
+
+def _vector(value: str | list[float]) -> Vector:
+    """A vector from base64 of little-endian float32, or from numbers."""
+    if isinstance(value, str):
+        return np.frombuffer(base64.b64decode(value), dtype="<f4")
+    return np.asarray(value, dtype=np.float32)
+
+
+async def _events(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The data of server-sent events; ends at [DONE] or with the stream."""
+    rest = b""
+    async for block in content.iter_any():
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                data = line[5:].strip()
+                if data == b"[DONE]":
+                    return
+                yield data
+    if rest.startswith(b"data:") and rest[5:].strip() not in (b"", b"[DONE]"):
+        yield rest[5:].strip()
+
+
+def _stream_piece(event: bytes, end: StreamEnd, secrets: Sequence[str]) -> str:
+    """The text of one event; what it tells about the end is noted."""
+    try:
+        body = orjson.loads(event)
+    except orjson.JSONDecodeError:
+        raise PassingError("bad_body", "an event of the stream is not JSON") from None
+    if error := body.get("error"):
+        message = error.get("message", "") if isinstance(error, dict) else str(error)
+        raise PassingError("server", redact(f"the stream ended with an error: {message}", secrets))
+    end.usage = _usage(body) or end.usage
+    choices = body.get("choices") or []
+    if not choices:
+        return ""
+    end.finish = choices[0].get("finish_reason") or end.finish
+    delta = choices[0].get("delta") or {}
+    end.refused = end.refused or bool(delta.get("refusal"))
+    return delta.get("content") or ""

@@ -1,0 +1,161 @@
+"""What can go wrong in a call, as one small hierarchy, whatever the provider and the client library.
+
+A :class:`PassingError` is worth asking again, a :class:`PermanentError` is not. A :class:`GatewayError` is for people: a
+model that cannot be used at all, with the settings entry at fault and how to mend it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+PassingKind = Literal["rate_limit", "server", "timeout", "connection", "bad_body"]
+PermanentKind = Literal["authentication", "not_found", "quota", "context_length", "content_filter", "bad_request"]
+
+#: Failures that all calls to the model would share: the first one ends the run.
+FATAL: frozenset[PermanentKind] = frozenset({"authentication", "not_found", "quota"})
+
+#: Longest message of a provider that is passed on, in characters.
+MAX_MESSAGE = 300
+
+_CONTEXT_LENGTH = re.compile(
+    r"context.{0,3}(length|window|size)|maximum (context|input|prompt)|max_model_len|too many (input )?tokens|prompt is too long"
+    r"|input (is )?too (long|large)|exceeds? the (available )?context",
+    re.IGNORECASE,
+)
+_CONTENT_FILTER = re.compile(
+    r"content.{0,3}(filter|management|policy)|responsible.?ai|safety|moderation|flagged|blocked by", re.IGNORECASE
+)
+_QUOTA = re.compile(r"insufficient.?(quota|balance|funds|credits)|billing|exceeded your current quota", re.IGNORECASE)
+_RATE = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
+
+
+class GatewayError(Exception):
+    """A model cannot be used: the message names its entry in the settings, what happened and how to mend it."""
+
+
+class CallError(Exception):
+    """One call failed.
+
+    Args:
+        message: What happened, in one line, without keys.
+        status: HTTP status, None where there was none.
+    """
+
+    kind: str
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class PassingError(CallError):
+    """A failure that may be gone when the call is repeated.
+
+    Args:
+        kind: rate_limit, server, timeout, connection or bad_body (an answer that is not what the protocol says).
+        message: What happened.
+        status: HTTP status.
+        retry_after: Seconds that the provider asks to wait, None where it does not say.
+    """
+
+    def __init__(
+        self, kind: PassingKind, message: str, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, status)
+        self.kind: PassingKind = kind
+        self.retry_after = retry_after
+
+
+class PermanentError(CallError):
+    """A failure that repeating the same call does not mend.
+
+    Args:
+        kind: authentication, not_found, quota, context_length, content_filter or bad_request.
+        message: What happened.
+        status: HTTP status.
+        parameter: The parameter that the provider names, empty where it names none.
+        code: The provider's code, empty where there is none.
+    """
+
+    def __init__(
+        self, kind: PermanentKind, message: str, status: int | None = None, parameter: str = "", code: str = ""
+    ) -> None:
+        super().__init__(message, status)
+        self.kind: PermanentKind = kind
+        self.parameter = parameter
+        self.code = code
+
+
+def redact(message: str, secrets: Iterable[str] = ()) -> str:
+    """A message of a provider, made fit to be shown: one line, short, without keys.
+
+    Args:
+        message: Any text.
+        secrets: Keys that must not appear; what looks like a key is masked as well.
+    """
+    for secret in secrets:
+        if secret:
+            message = message.replace(secret, "***")
+    message = re.sub(r"(?i)\b(sk|pk|key|bearer|api[_-]?key)([-_ :=]+)[\w*.\-]{6,}", r"\1\2***", message)
+    message = " ".join(message.split())
+    return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+
+
+def classify(
+    status: int, message: str, *, code: str = "", parameter: str = "", retry_after: float | None = None
+) -> CallError:
+    """The error that an HTTP answer of a provider means.
+
+    Args:
+        status: HTTP status of 300 or above.
+        message: The provider's message, already fit to be shown (see :func:`redact`).
+        code: Its code, such as context_length_exceeded.
+        parameter: The parameter that it names.
+        retry_after: Seconds that it asks to wait.
+    """
+    told = f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    words = f"{code} {message}"
+    if status == 402 or (status in (403, 429) and _QUOTA.search(words) and not _RATE.search(code)):
+        return PermanentError("quota", told, status, parameter, code)
+    if status == 403 and _CONTENT_FILTER.search(words):
+        return PermanentError("content_filter", told, status, parameter, code)
+    if status in (401, 403, 407):
+        return PermanentError("authentication", told, status, parameter, code)
+    if status in (404, 405, 410) or 300 <= status < 400:
+        return PermanentError("not_found", told, status, parameter, code)
+    if status == 413 or (status in (400, 422, 500) and _CONTEXT_LENGTH.search(words)):
+        return PermanentError("context_length", told, status, parameter, code)
+    if status == 429:
+        return PassingError("rate_limit", told, status, retry_after)
+    if status == 408:
+        return PassingError("timeout", told, status, retry_after)
+    if status in (409, 425) or (status >= 500 and status not in (501, 505)):
+        return PassingError("server", told, status, retry_after)
+    if _CONTENT_FILTER.search(words):
+        return PermanentError("content_filter", told, status, parameter, code)
+    return PermanentError("bad_request", told, status, parameter, code)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a provider asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or as a date.
+
+    Args:
+        headers: Headers of the answer; look-ups must not care about case.
+    """
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            return max(0.0, float(value) * scale)
+        except ValueError:
+            pass
+        try:
+            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        except ValueError:
+            continue
+    return None

@@ -1,0 +1,216 @@
+"""Calls of a model on behalf of a question: failures are outcomes with a reason, and a deadline ends the waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from graphrag_assets.indexing.asking import AnswerError, Ask, Message
+from graphrag_assets.text.json_answers import parse_json_object
+
+T = TypeVar("T")
+
+TIMED_OUT = "the deadline passed before the model answered"
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    """What came of a call.
+
+    Args:
+        value: The parsed answer; None when there is none.
+        reason: Why there is none; empty when there is one.
+    """
+
+    value: T | None
+    reason: str = ""
+
+
+class Deadline:
+    """A point in time after which no answer is waited for.
+
+    Args:
+        seconds: From now; None: never.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def remaining(self) -> float | None:
+        """Seconds that are left, at least 0; None when there is no deadline."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+    def share(self, part: float) -> Deadline:
+        """A deadline after a part of the remaining time, for the steps before the last one."""
+        left = self.remaining()
+        return Deadline(None if left is None else left * part)
+
+    @property
+    def passed(self) -> bool:
+        """True when no time is left."""
+        return self.remaining() == 0.0
+
+
+async def call(
+    ask: Ask,
+    messages: Sequence[Message],
+    parse: Callable[[str], T],
+    schema: Mapping[str, Any] | None = None,
+    row: str = "",
+) -> Outcome[T]:
+    """Ask a model; whatever its client raises becomes the reason of a failed outcome."""
+    try:
+        return Outcome((await ask(messages, parse, schema=schema, row=row)).value)
+    except AnswerError as error:
+        return Outcome(None, f"{error.status}: {error.reason}")
+    except Exception as error:  # the client's own errors: connection, authorisation, budget
+        return Outcome(None, f"{type(error).__name__}: {error}")
+
+
+async def call_all(calls: Sequence[Coroutine[Any, Any, Outcome[T]]], deadline: Deadline) -> list[Outcome[T]]:
+    """Await calls together; those that are not done at the deadline are cancelled and count as failed.
+
+    Returns:
+        Outcomes in the order of the calls.
+    """
+    tasks = [asyncio.create_task(c) for c in calls]
+    try:
+        if tasks:
+            await asyncio.wait(tasks, timeout=deadline.remaining())
+    finally:
+        late = [task for task in tasks if not task.done()]
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+    return [Outcome(None, TIMED_OUT) if task.cancelled() else task.result() for task in tasks]
+
+
+def parse_text(text: str) -> str:
+    """The answer as text.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not text.strip():
+        raise ValueError("the answer is empty; expected text")
+    return text.strip()
+
+
+@dataclass(frozen=True)
+class Point:
+    """A key point of a map answer.
+
+    Args:
+        description: The point with its citations.
+        score: Importance from 0 to 100.
+    """
+
+    description: str
+    score: float
+
+
+@dataclass(frozen=True)
+class StepAnswer:
+    """The answer to one step of a DRIFT search.
+
+    Args:
+        text: Markdown; may be empty when the step found nothing.
+        score: Usefulness from 0 to 100.
+        follow_ups: Questions that it leads to.
+    """
+
+    text: str
+    score: float
+    follow_ups: tuple[str, ...]
+
+
+def parse_points(text: str) -> list[Point]:
+    """Read a map answer; an empty list of points is an answer (no evidence), anything else that holds none is not.
+
+    Raises:
+        ValueError: No JSON object with usable points.
+    """
+    points = parse_json_object(text).get("points")
+    if not isinstance(points, list):
+        raise ValueError('expected a JSON object with a list "points"')
+    found = []
+    for point in points:
+        try:
+            description = str(point["description"]).strip()
+            found.append(Point(description, parse_score(point["score"])))
+        except (KeyError, TypeError, ValueError):
+            continue
+    found = [point for point in found if point.description]
+    if points and not found:
+        raise ValueError('expected points with a "description" and a "score" from 0 to 100')
+    return found
+
+
+def parse_step(text: str, answer_key: str) -> StepAnswer:
+    """Read the answer to a DRIFT step.
+
+    Args:
+        text: JSON object with the answer, "score" and "follow_up_queries".
+        answer_key: Key of the answer: response, or intermediate_answer.
+
+    Raises:
+        ValueError: No JSON object with an answer and a score.
+    """
+    found = parse_json_object(text)
+    answer = found.get(answer_key)
+    if not isinstance(answer, str):
+        raise ValueError(f'expected a JSON object with the text "{answer_key}"')
+    follow_ups = found.get("follow_up_queries")
+    questions = [q.strip() for q in follow_ups if isinstance(q, str) and q.strip()] if isinstance(follow_ups, list) else []
+    return StepAnswer(answer.strip(), parse_score(found.get("score")), tuple(questions))
+
+
+def parse_score(value: object) -> float:
+    """A score from 0 to 100, clamped; numbers in text ("85", "85/100", "85 %") are read.
+
+    Raises:
+        ValueError: Not a number.
+    """
+    if isinstance(value, str):
+        value = value.strip().removesuffix("%").removesuffix("/100").strip()
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError('expected a number from 0 to 100 as "score"')
+    number = float(value)
+    if number != number:
+        raise ValueError('expected a number from 0 to 100 as "score", not NaN')
+    return min(100.0, max(0.0, number))
+
+
+POINTS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "points": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"description": {"type": "string"}, "score": {"type": "integer"}},
+                "required": ["description", "score"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["points"],
+    "additionalProperties": False,
+}
+
+
+def step_schema(answer_key: str) -> dict[str, Any]:
+    """JSON schema of the answer to a DRIFT step."""
+    return {
+        "type": "object",
+        "properties": {
+            answer_key: {"type": "string"},
+            "score": {"type": "integer"},
+            "follow_up_queries": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": [answer_key, "score", "follow_up_queries"],
+        "additionalProperties": False,
+    }

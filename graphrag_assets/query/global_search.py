@@ -1,0 +1,216 @@
+"""Global search: map-reduce over the reports of the whole corpus.
+
+Microsoft GraphRAG's method with one report a branch: where a report is replaced by those of its children, it is not sent
+as well. Every batch of reports is read by one map call; the points found are ranked and merged by one reduce call.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphrag_assets.query import lookups
+from graphrag_assets.query.calls import Point
+from graphrag_assets.query.context import REPORTS, Context, Row, SectionBuilder, TokenCounter, csv_line, join
+from graphrag_assets.query.history import Turn, history_section
+from graphrag_assets.query.index import Index, integers
+from graphrag_assets.query.records import Report
+from graphrag_assets.query.rows import REPORT_COLUMNS, WEIGHTED_REPORT_COLUMNS, report_row, weighted_report_row
+from graphrag_assets.storage.tables import REPORT_VECTORS
+
+#: Reports whose texts are fetched at a time.
+_PAGE = 64
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A report that stands for its branch.
+
+    Args:
+        community: Its community.
+        weight: Share of the text units that its entities occur in, against the largest one (occurrence weight).
+    """
+
+    community: int
+    weight: float
+
+
+def select_reports(index: Index, level: int) -> list[Selected]:
+    """The reports that cover the corpus, each entity once: the deepest ones up to a level, branch by branch.
+
+    A community gives way to its children where they are at most at this level, hold all of its members, and each of
+    them is covered by usable reports; else its own report stands for the branch.
+
+    Args:
+        index: The snapshot.
+        level: Deepest level.
+
+    Returns:
+        In the order of the reports table: deepest level first, then by community.
+    """
+    communities = index.rows(
+        f"select community, level, parent, size from communities where level <= {int(level)} order by level desc, community"
+    )
+    usable = {r["community"] for r in index.rows(f"select community from community_reports where {lookups.USABLE_REPORT}")}
+    children: dict[int, list[int]] = {}
+    size = {c["community"]: c["size"] for c in communities}
+    cover: dict[int, list[int]] = {}
+    whole: dict[int, bool] = {}
+    for c in communities:
+        number = c["community"]
+        below = children.get(number, [])
+        children.setdefault(c["parent"], []).append(number)
+        complete = bool(below) and all(whole[b] for b in below) and sum(size[b] for b in below) >= c["size"]
+        if complete or number not in usable:
+            cover[number] = [n for b in below for n in cover[b]]
+        else:
+            cover[number] = [number]
+        whole[number] = complete or number in usable
+    known = set(size)
+    roots = [c["community"] for c in communities if c["parent"] not in known]
+    chosen = {n for root in roots for n in cover[root]}
+    weights = _occurrence_weights(index, chosen)
+    return [Selected(c["community"], weights.get(c["community"], 0.0)) for c in communities if c["community"] in chosen]
+
+
+def _occurrence_weights(index: Index, communities: set[int]) -> dict[int, float]:
+    rows = index.rows(
+        f"""select c.community, count(distinct t.text_unit) as text_units
+            from entity_communities c join text_unit_entities t on t.entity = c.entity
+            where c.community in ({integers(sorted(communities))}) group by c.community"""
+    )
+    most = max((r["text_units"] for r in rows), default=0) or 1
+    return {r["community"]: r["text_units"] / most for r in rows}
+
+
+def build_batches(
+    index: Index,
+    selected: Sequence[Selected],
+    max_tokens: int,
+    seed: int,
+    tokenizer: TokenCounter,
+    history: Sequence[Turn] = (),
+    max_turns: int = 5,
+) -> list[Context]:
+    """Spread reports over map calls.
+
+    Reports are shuffled with the seed, so that no call sees one part of the corpus only, and packed in that order; inside
+    a batch the ones that occur most, then the highest ranked, stand first. A report that is longer than a whole batch
+    is cut to fit: here no report may be skipped.
+
+    Args:
+        index: The snapshot.
+        selected: Reports, in the order of the table.
+        max_tokens: Tokens of a batch, conversation history included.
+        seed: Of the shuffle.
+        tokenizer: Counts.
+        history: Turns of the conversation.
+        max_turns: User turns that are used.
+    """
+    spoken = history_section(history, max_turns, tokenizer, max_tokens // 2)
+    budget = max_tokens - (join([spoken], tokenizer).tokens + 1 if spoken else 0)
+    shuffled = list(selected)
+    random.Random(seed).shuffle(shuffled)
+    weight = {s.community: s.weight for s in shuffled}
+
+    def new_builder() -> SectionBuilder:
+        return SectionBuilder(REPORTS, WEIGHTED_REPORT_COLUMNS, tokenizer, budget)
+
+    batches: list[list[Report]] = [[]]
+    builder = new_builder()
+    cut = 0
+    for first in range(0, len(shuffled), _PAGE):
+        for report in lookups.reports(index, [s.community for s in shuffled[first : first + _PAGE]]):
+            if not builder.add(weighted_report_row(report, weight[report.number])):
+                if batches[-1]:
+                    batches.append([])
+                    builder = new_builder()
+                if not builder.add(weighted_report_row(report, weight[report.number])):
+                    report = _cut(report, weight[report.number], builder.room, tokenizer)
+                    builder.add(weighted_report_row(report, weight[report.number]))
+                    cut += 1
+            batches[-1].append(report)
+    contexts = []
+    for batch in filter(None, batches):
+        ordered = sorted(batch, key=lambda r: (-weight[r.number], -r.rank, r.number))
+        section = new_builder().fill(weighted_report_row(r, weight[r.number]) for r in ordered).section()
+        contexts.append(join([spoken, section], tokenizer, {"reports": len(batch), "reports_cut": cut}))
+    return contexts
+
+
+def _cut(report: Report, weight: float, room: int, tokenizer: TokenCounter) -> Report:
+    """Shorten a report until its row fits; quoting may need some tokens more than the text, so try a few lengths."""
+    size = room
+    while size > 0:
+        content = tokenizer.truncate(report.content, size)
+        shorter = Report(report.number, report.id, report.title, content, report.level, report.rank)
+        over = tokenizer.count(csv_line(weighted_report_row(shorter, weight).cells)) - room
+        if over <= 0:
+            return shorter
+        size -= over
+    return Report(report.number, report.id, "", "", report.level, report.rank)
+
+
+def nearest_reports(index: Index, vector: Sequence[float], k: int, communities: Sequence[int] | None, level: int) -> list[tuple[Report, float]]:
+    """The k reports nearest to a question.
+
+    Args:
+        index: The snapshot.
+        vector: Embedding of the question.
+        k: Reports wanted.
+        communities: Reports that may be returned; None: all up to the level.
+        level: Deepest level.
+
+    Returns:
+        (report, cosine similarity), nearest first.
+    """
+    within = f"community in ({integers(communities)})" if communities is not None else f"level <= {int(level)}"
+    rows = index.rows(f"select id, community from community_reports where {lookups.USABLE_REPORT} and {within}")
+    number = {r["id"]: r["community"] for r in rows}
+    if not number:
+        return []
+    hits = index.vectors(REPORT_VECTORS).nearest(vector, k, allowed=number.keys())
+    found = {r.id: r for r in lookups.reports(index, [number[hit.id] for hit in hits])}
+    return [(found[hit.id], hit.score) for hit in hits if hit.id in found]
+
+
+def reports_context(found: Sequence[tuple[Report, float]], max_tokens: int, tokenizer: TokenCounter) -> Context:
+    """A context of reports, in the order given, in at most ``max_tokens`` tokens."""
+    builder = SectionBuilder(REPORTS, REPORT_COLUMNS, tokenizer, max_tokens)
+    builder.fill(report_row(report) for report, _ in found)
+    notes: dict[str, object] = {"reports": [{"id": r.number, "score": round(s, 4)} for r, s in found]}
+    return join([builder.section()], tokenizer, notes)
+
+
+def rank_points(answers: Sequence[Sequence[Point]]) -> list[tuple[int, Point]]:
+    """Points that help, most important first; equal ones in the order of the batches.
+
+    Returns:
+        (number of the batch from 1, point).
+    """
+    points = [(i, point) for i, answer in enumerate(answers, start=1) for point in answer if point.score > 0]
+    return sorted(points, key=lambda pair: -pair[1].score)
+
+
+def reduce_text(points: Sequence[tuple[int, Point]], max_tokens: int, tokenizer: TokenCounter) -> tuple[str, int]:
+    """What the reduce call reads: whole points within the budget; one that does not fit is skipped.
+
+    Returns:
+        Text, and the number of points left out.
+    """
+    blocks: list[str] = []
+    used = 0
+    for analyst, point in points:
+        block = f"----Analyst {analyst}----\nImportance Score: {point.score:g}\n{point.description}\n"
+        size = tokenizer.count(block + "\n")
+        if used + size <= max_tokens:
+            blocks.append(block)
+            used += size
+    return "\n".join(blocks), len(points) - len(blocks)
+
+
+def citable_reports(contexts: Sequence[Context]) -> dict[int, str]:
+    """Number -> key of all reports in some contexts."""
+    rows: list[Row] = [row for context in contexts for row in context.rows(REPORTS)]
+    return {row.number: row.key for row in rows}
