@@ -9,6 +9,7 @@ Without any settings the embedded defaults run: no key, no network.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -98,7 +99,7 @@ class FolderSettings(Section):
     """A folder or an object-store prefix."""
 
     type: Literal["file", "s3"] = Field("file", description="file or s3; an s3:// address implies s3.")
-    base_dir: str = Field(description="Folder (relative to the root) or s3://bucket/prefix.")
+    base_dir: str = Field("input", description="Folder (relative to the root) or s3://bucket/prefix.")
     endpoint_url: str | None = Field(None, description="Address of an S3-compatible server.")
     region: str | None = Field(None, description="Region of the bucket.")
 
@@ -355,7 +356,7 @@ class Settings(Section):
     embedding_models: dict[str, ModelSettings] = Field(default_factory=dict, description="Embedding models by id; none: the embedded model.")
     concurrent_requests: int = Field(25, gt=0, description="Calls in flight at once.")
     input: Annotated[InputSettings, BeforeValidator(_blank_to_default)] = Field(default_factory=InputSettings, description="What is read.")
-    input_storage: FolderSettings = Field(default_factory=lambda: FolderSettings(base_dir="input"), description="Where documents are.")
+    input_storage: FolderSettings = Field(default_factory=FolderSettings, description="Where documents are.")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Where the index lives.")
     cache: CacheSettings = Field(default_factory=CacheSettings, description="Where answers of models are kept.")
     batches: BatchSettings = Field(default_factory=BatchSettings, description="How documents are grouped.")
@@ -401,18 +402,42 @@ def _entry(models: dict[str, ModelSettings], model_id: str, section: str) -> Mod
     return models[model_id]
 
 
+@dataclass(frozen=True)
+class Notice:
+    """What became of one key that is understood but does not work as written.
+
+    Args:
+        key: Full dotted path of the key, as it stands in the file.
+        what: What became of it, such as "not used" or "read as chunking.size".
+        why: The reason, and what to do instead.
+        harmless: True where the result is what the key asks for, so that nobody need act.
+    """
+
+    key: str
+    what: str
+    why: str
+    harmless: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.what}" + (f": {self.why}" if self.why else "")
+
+
 class Workspace(BaseModel):
     """A root folder with its settings: what every command and asset works on.
 
     Args:
         root: Absolute path of the folder that holds settings.yaml; relative paths in the settings start here.
         settings: The typed settings.
+        file: The settings file that was read; None where there is none and the embedded defaults run.
+        notices: Keys of the file that do not work as written, and why.
     """
 
     model_config = ConfigDict(frozen=True)
 
     root: Path
     settings: Settings
+    file: Path | None = None
+    notices: tuple[Notice, ...] = ()
 
     def path(self, relative: str) -> Path:
         """Absolute path of a path in the settings."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
 #: Ranks of a boundary: the lower, the better to cut there.
 PARAGRAPH, SENTENCE, WORD, TOKEN = 0, 1, 2, 3
 
-#: Inside an over-long sentence about one word start in so many is a boundary.
-_WORDS_PER_BOUNDARY = 16
+#: Inside an over-long sentence about one word start (one token, where there are no words) in so many is a boundary.
+_THINNING = 16
 _HASHED_CHARACTERS = 32
 _HASH_BLOCK = 16_384
+_DENSE_SPAN = 4_000_000
+#: Most characters that a border is moved back so as not to split what is read as one character.
+_LONGEST_CLUSTER = 32
 
-_BLANK_LINE = re.compile(r"\n[^\S\n]*\n[^\S\n]*\Z|\n[^\S\n]*\n\s*\Z")
 _WORD_START = re.compile(r"(?<=\s)\S|(?<=[,;:，、；：])(?=\w)")
 
 
@@ -65,7 +68,7 @@ def find_boundaries(
     """
     import numpy as np
 
-    begins = [start for start, _ in sentences if start > 0]
+    begins = [start for start, _ in sentences[1:]]
     positions = np.unique(np.array([0, *begins, len(text)], dtype=np.int64))
     ranks = np.full(len(positions), SENTENCE, dtype=np.int8)
     for i, position in enumerate(positions[1:-1].tolist(), start=1):
@@ -92,10 +95,9 @@ def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def boundary_hashes(text: str, positions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Hash of the last characters before each position, white space before it left out of nothing: a local function.
+    """Hash of the characters just before each position.
 
-    A polynomial over the code points with a final mix (the finaliser of SplitMix64), in blocks so that memory stays
-    small.
+    A polynomial over code points with the finaliser of SplitMix64; in blocks, so that memory stays small.
 
     Args:
         text: Document text.
@@ -110,15 +112,28 @@ def boundary_hashes(text: str, positions: NDArray[np.int64]) -> NDArray[np.uint6
     powers = np.array([pow(0x9E3779B97F4A7C15, k, 1 << 64) for k in range(_HASHED_CHARACTERS)], dtype=np.uint64)
     for first in range(0, len(positions), _HASH_BLOCK):
         block = positions[first : first + _HASH_BLOCK]
-        windows = np.zeros((len(block), _HASHED_CHARACTERS), dtype=np.uint64)
-        for row, position in enumerate(block.tolist()):
-            local = text[max(0, position - _HASHED_CHARACTERS) : position]
-            windows[row, : len(local)] = np.frombuffer(local.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        mixed = (windows * powers).sum(axis=1, dtype=np.uint64)
+        mixed = (_characters_before(text, block) * powers).sum(axis=1, dtype=np.uint64)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         hashes[first : first + len(block)] = mixed ^ (mixed >> np.uint64(31))
     return hashes
+
+
+def _characters_before(text: str, positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Code points of the characters before each position, zero before the text. Shape (n, _HASHED_CHARACTERS)."""
+    import numpy as np
+
+    begin, end = int(positions[0]) - _HASHED_CHARACTERS, int(positions[-1])
+    if end - begin <= _DENSE_SPAN:
+        padding = "\0" * max(0, -begin)
+        codes = np.frombuffer((padding + text[max(0, begin) : end]).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        views = np.lib.stride_tricks.sliding_window_view(codes, _HASHED_CHARACTERS)
+        return views[positions - begin - _HASHED_CHARACTERS].astype(np.uint64)
+    windows = np.zeros((len(positions), _HASHED_CHARACTERS), dtype=np.uint64)
+    for row, position in enumerate(positions.tolist()):
+        local = text[max(0, position - _HASHED_CHARACTERS) : position].rjust(_HASHED_CHARACTERS, "\0")
+        windows[row] = np.frombuffer(local.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    return windows
 
 
 def _ends_paragraph(text: str, position: int) -> bool:
@@ -132,38 +147,88 @@ def _ends_paragraph(text: str, position: int) -> bool:
 def _inside(
     text: str, token_starts: NDArray[np.int64], start: int, end: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Boundaries inside an over-long sentence, and their ranks.
+    """Boundaries inside an over-long sentence, and their ranks: word starts, and tokens where words are over-long too."""
+    import numpy as np
 
-    Some of its word starts, chosen by the text before them so that an edit does not move the choice; where these
-    lie more than a size apart, all word starts between; where there are none, tokens.
+    words = np.fromiter((m.start() for m in _WORD_START.finditer(text, start + 1, end)), dtype=np.int64)
+    chosen = _thin(text, words, token_starts, start, end, size)
+    tokens = [
+        _thin(text, _token_borders(text, token_starts, gap_start, gap_end), token_starts, gap_start, gap_end, size)
+        for gap_start, gap_end in _gaps(chosen, token_starts, start, end, size)
+    ]
+    positions = np.concatenate([chosen, *tokens])
+    ranks = np.full(len(positions), TOKEN, dtype=np.int8)
+    ranks[: len(chosen)] = WORD
+    return positions, ranks
+
+
+def _thin(
+    text: str, candidates: NDArray[np.int64], token_starts: NDArray[np.int64], start: int, end: int, size: int
+) -> NDArray[np.int64]:
+    """Some of the candidates, chosen by the text before them so that an edit elsewhere does not move the choice.
+
+    Where the chosen ones lie more than a size apart, all candidates between them are taken.
     """
     import numpy as np
 
-    words = np.array([m.start() for m in _WORD_START.finditer(text, start + 1, end)], dtype=np.int64)
-    chosen = words[boundary_hashes(text, words) % np.uint64(_WORDS_PER_BOUNDARY) == 0]
-    chosen = _fill(chosen, words, token_starts, start, end, size)
-    borders = np.concatenate([[start], chosen, [end]])
-    at = token_starts.searchsorted(borders, side="left")
-    tokens: list[NDArray[np.int64]] = []
-    for i in np.flatnonzero(np.diff(at) > size).tolist():
-        between = np.unique(token_starts[at[i] : at[i + 1]])
-        between = between[(between > borders[i]) & (between < borders[i + 1])]
-        tokens.append(between)
-    more = np.concatenate(tokens) if tokens else np.zeros(0, dtype=np.int64)
-    ranks = np.concatenate([np.full(len(chosen), WORD, dtype=np.int8), np.full(len(more), TOKEN, dtype=np.int8)])
-    return np.concatenate([chosen, more]), ranks
+    chosen = candidates[boundary_hashes(text, candidates) % np.uint64(_THINNING) == 0]
+    between = [
+        candidates[candidates.searchsorted(a, side="right") : candidates.searchsorted(b, side="left")]
+        for a, b in _gaps(chosen, token_starts, start, end, size)
+    ]
+    return np.unique(np.concatenate([chosen, *between])) if between else chosen
 
 
-def _fill(
-    chosen: NDArray[np.int64], words: NDArray[np.int64], token_starts: NDArray[np.int64], start: int, end: int, size: int
-) -> NDArray[np.int64]:
-    """The chosen word starts, with all word starts wherever the chosen ones lie more than a size apart."""
+def _gaps(
+    chosen: NDArray[np.int64], token_starts: NDArray[np.int64], start: int, end: int, size: int
+) -> list[tuple[int, int]]:
+    """Stretches between neighbouring positions that hold more tokens than a size."""
     import numpy as np
 
     borders = np.concatenate([[start], chosen, [end]])
-    at = token_starts.searchsorted(borders, side="left")
-    gaps = np.flatnonzero(np.diff(at) > size)
-    if len(gaps) == 0:
-        return chosen
-    between = [words[(words > borders[i]) & (words < borders[i + 1])] for i in gaps.tolist()]
-    return np.unique(np.concatenate([chosen, *between]))
+    wide = np.flatnonzero(np.diff(token_starts.searchsorted(borders, side="left")) > size)
+    return [(int(borders[i]), int(borders[i + 1])) for i in wide.tolist()]
+
+
+def _token_borders(text: str, token_starts: NDArray[np.int64], start: int, end: int) -> NDArray[np.int64]:
+    """Beginnings of tokens strictly inside a stretch, none inside what is read as one character."""
+    import numpy as np
+
+    first, last = token_starts.searchsorted([start, end], side="left").tolist()
+    inside = np.fromiter((cluster_start(text, p) for p in token_starts[first:last].tolist()), dtype=np.int64)
+    return np.unique(inside[(inside > start) & (inside < end)])
+
+
+def cluster_start(text: str, index: int) -> int:
+    """The border at or before an index that does not split what is read as one character.
+
+    Combining marks, variation selectors, skin tones, joined emoji, flags and Hangul jamo stay together. What is longer
+    than 32 characters is cut where it was to be cut.
+    """
+    if index <= 0 or index >= len(text) or (text[index] < "\u0300" and text[index - 1] < "\u0300"):
+        return index
+    border = index
+    while border > max(0, index - _LONGEST_CLUSTER):
+        if not _joins(text, border):
+            return border
+        border -= 1
+    return border if border == 0 else index
+
+
+def _joins(text: str, index: int) -> bool:
+    """Whether the character at an index is read as part of the one before it."""
+    character, before = text[index], text[index - 1]
+    if before == "\u200d" or character == "\u200d" or unicodedata.category(character) in ("Mn", "Mc", "Me"):
+        return True
+    if "\U0001f3fb" <= character <= "\U0001f3ff" or "\u1160" <= character <= "\u11ff":
+        return True
+    if _is_flag_letter(character):
+        preceding = 0
+        while preceding < min(index, _LONGEST_CLUSTER) and _is_flag_letter(text[index - 1 - preceding]):
+            preceding += 1
+        return preceding % 2 == 1
+    return False
+
+
+def _is_flag_letter(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"

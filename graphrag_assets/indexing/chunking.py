@@ -13,12 +13,11 @@ For every chunk, ``chunk.text == document[chunk.start:chunk.end]``. Time and mem
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from graphrag_assets.indexing.boundaries import Boundaries, find_boundaries, strip_span
+from graphrag_assets.indexing.boundaries import Boundaries, cluster_start, find_boundaries, strip_span
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 ChunkerType = Literal["tokens", "sentence", "stable"]
 Sentences = Callable[[str], Sequence[tuple[int, int]]]
-
-#: Most characters that a border is moved back so as not to split what is read as one character.
-_LONGEST_CLUSTER = 32
 
 
 class TokenLocator(Protocol):
@@ -198,49 +194,14 @@ def _windows(text: str, tokenizer: TokenLocator, size: int, overlap: int) -> Ite
     step = size - overlap
     covered = 0
     for first in range(0, n_tokens, step):
-        start = _cluster_start(text, int(starts[first]))
-        end = _cluster_start(text, int(starts[min(first + size, n_tokens)]))
+        start = cluster_start(text, int(starts[first]))
+        end = cluster_start(text, int(starts[min(first + size, n_tokens)]))
         # Borders inside a character move to its beginning, so a tiny window may be empty or hold nothing new.
         if end > covered and not text[start:end].isspace():
             yield start, end
         covered = max(covered, end)
         if first + size >= n_tokens:
             return
-
-
-def _cluster_start(text: str, index: int) -> int:
-    """The border at or before an index that does not split what is read as one character.
-
-    Combining marks, variation selectors, skin tones, joined emoji, flags and Hangul jamo stay together. What is longer
-    than ``_LONGEST_CLUSTER`` characters is cut where it was to be cut.
-    """
-    if index <= 0 or index >= len(text) or (text[index] < "\u0300" and text[index - 1] < "\u0300"):
-        return index
-    border = index
-    while border > max(0, index - _LONGEST_CLUSTER):
-        if not _joins(text, border):
-            return border
-        border -= 1
-    return border if border == 0 else index
-
-
-def _joins(text: str, index: int) -> bool:
-    """Whether the character at an index is read as part of the one before it."""
-    character, before = text[index], text[index - 1]
-    if before == "\u200d" or character == "\u200d" or unicodedata.category(character) in ("Mn", "Mc", "Me"):
-        return True
-    if "\U0001f3fb" <= character <= "\U0001f3ff" or "\u1160" <= character <= "\u11ff":
-        return True
-    if _is_flag_letter(character):
-        preceding = 0
-        while preceding < min(index, _LONGEST_CLUSTER) and _is_flag_letter(text[index - 1 - preceding]):
-            preceding += 1
-        return preceding % 2 == 1
-    return False
-
-
-def _is_flag_letter(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
 def _packed_sentences(

@@ -1,14 +1,14 @@
 """Extracted rows of all batches to entities and relationships.
 
-Everything here is a function of the *set* of rows: how they are ordered, split into batches or spread over threads changes
-no byte of the result. Aggregates therefore state their order, and weights are summed with exact rounding.
+Everything here is a function of the *set* of rows: how they are ordered, split into batches or spread over threads
+changes no byte of the result. Aggregates therefore state their order, and weights are summed with exact rounding.
 
 Policy (where Microsoft GraphRAG loses or doubles rows, see each function):
 
 * One entity per canonical title. Both ends of a relationship count as mentions, so no relationship is ever dropped for
   want of an entity.
-* One relationship per unordered pair of entities. A relationship of an entity with itself, also one that comes about when
-  two titles are merged, is dropped and counted; its mention of the entity stays.
+* One relationship per unordered pair of entities. A relationship of an entity with itself, also one that comes about
+  when two titles are merged, is dropped and counted; its mention of the entity stays.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graphrag_assets.indexing.relational import STRINGS, cast, tables
 
 _TYPE_VOTES = pa.list_(pa.struct([("type", pa.string()), ("count", pa.int64())]))
 
-#: Columns of merged entities: those of the entities table, and whether the description is still to be summarised.
+#: Columns of merged entities: those of the entities table, and whether a summary is still to be written.
 ENTITY_COLUMNS: dict[str, pa.DataType] = {
     "id": pa.string(),
     "human_readable_id": pa.int64(),
@@ -42,7 +42,7 @@ ENTITY_COLUMNS: dict[str, pa.DataType] = {
     "needs_summary": pa.bool_(),
 }
 
-#: Columns of merged relationships: those of the relationships table, and whether the description is still to be summarised.
+#: Columns of merged relationships: those of the relationships table, and whether a summary is still to be written.
 RELATIONSHIP_COLUMNS: dict[str, pa.DataType] = {
     "id": pa.string(),
     "human_readable_id": pa.int64(),
@@ -65,7 +65,7 @@ class MergedGraph:
         entities: Columns as ENTITY_COLUMNS, ordered by title. ``description`` is null where ``needs_summary``.
         relationships: Columns as RELATIONSHIP_COLUMNS, ordered by source and target.
         self_relationships: Relationship records dropped because both ends are one entity.
-        weights_replaced: Records whose weight was not a finite number of at least 0; they count 1, as one without a weight.
+        weights_replaced: Records whose weight was not a finite number of at least 0; they count 1, as without a weight.
     """
 
     entities: pa.Table
@@ -138,7 +138,8 @@ def merge_entities(
                 from (select distinct title, text_unit_id, position from rows) group by title),
             votes as (
                 select title, list(struct_pack(type := type, count := count) order by count desc, type) as types
-                from (select title, type, count(distinct text_unit_id) as count from rows where type <> '' group by title, type)
+                from (select title, type, count(distinct text_unit_id) as count from rows where type <> ''
+                      group by title, type)
                 group by title),
             texts as (
                 select title, list(description order by description) as descriptions
@@ -179,8 +180,8 @@ def merge_relationships(
             create temp table rows as
             select s.source, s.target, least(s.source, s.target) as first, greatest(s.source, s.target) as second,
                    s.text_unit_id, u."order" as position, s.description, s.usable, if(s.usable, s.weight, 1.0) as weight
-            from (select coalesce(a.canonical, r.source) as source, coalesce(b.canonical, r.target) as target, r.text_unit_id,
-                         r.description, r.weight, coalesce(isfinite(r.weight) and r.weight >= 0, false) as usable
+            from (select coalesce(a.canonical, r.source) as source, coalesce(b.canonical, r.target) as target,
+                         r.text_unit_id, r.description, r.weight, coalesce(isfinite(r.weight) and r.weight >= 0, false) as usable
                   from relationships r
                   left join mapping a on a.title = r.source
                   left join mapping b on b.title = r.target) s
@@ -190,7 +191,8 @@ def merge_relationships(
         counts = db.sql("select count(*) filter (source = target), count(*) filter (not usable) from rows").fetchone()
         directed = db.sql(
             """
-            select source, target, first, second, count(distinct text_unit_id) as units, list(weight order by weight) as weights
+            select source, target, first, second, count(distinct text_unit_id) as units,
+                   list(weight order by weight) as weights
             from rows where source <> target group by all order by source, target
             """
         ).to_arrow_table()
@@ -206,7 +208,8 @@ def merge_relationships(
                 group by first, second),
             texts as (
                 select first, second, list(description order by description) as descriptions
-                from (select distinct first, second, description from rows where source <> target and trim(description) <> '')
+                from (select distinct first, second, description from rows
+                      where source <> target and trim(description) <> '')
                 group by first, second),
             directions as (
                 select first, second,
@@ -297,7 +300,7 @@ def _with_sums(table: pa.Table) -> pa.Table:
 
 
 def _with_descriptions(table: pa.Table) -> pa.Table:
-    """Add ``description`` (the only one, empty without any, null where several need a summary) and ``needs_summary``."""
+    """Add ``description`` (the only one, empty without any, null where several need a summary), ``needs_summary``."""
     lists = _one_array(table["descriptions"])
     lengths = pc.list_value_length(lists)
     several, single = pc.greater(lengths, 1), pc.equal(lengths, 1)

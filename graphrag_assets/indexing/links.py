@@ -41,7 +41,8 @@ def link_covariates(
     """Claims of all batches, with the canonical titles of what they speak of.
 
     Args:
-        extracted_claims: Columns text_unit_id, subject, object, type, status, start_date, end_date, description, source_text.
+        extracted_claims: Columns text_unit_id, subject, object, type, status, start_date, end_date, description and
+            source_text.
         text_unit_order: Columns text_unit_id and order.
         mapping: Canonical title by title.
 
@@ -52,12 +53,13 @@ def link_covariates(
         rows = db.sql(
             """
             select distinct u."order" as position, c.text_unit_id, coalesce(s.canonical, c.subject) as subject_id,
-                   coalesce(o.canonical, c.object) as object_id, c.type, c.status, c.start_date, c.end_date, c.description,
-                   c.source_text, 'claim' as covariate_type
+                   coalesce(o.canonical, c.object) as object_id, c.type, c.status, c.start_date, c.end_date,
+                   c.description, c.source_text, 'claim' as covariate_type
             from claims c join units u using (text_unit_id)
             left join mapping s on s.title = c.subject
             left join mapping o on o.title = c.object
-            order by position, subject_id, object_id, c.type, c.status, c.start_date, c.end_date, c.description, c.source_text
+            order by position, subject_id, object_id, c.type, c.status, c.start_date, c.end_date, c.description,
+                     c.source_text
             """
         ).to_arrow_table()
     fields = [rows[name].to_pylist() for name in ("text_unit_id", *_CLAIM_FIELDS)]
@@ -79,8 +81,8 @@ def text_unit_links(
         covariates: Columns id, human_readable_id, text_unit_id; None where claims are off.
 
     Returns:
-        One row per text unit, in their order: text_unit_id, entity_ids, relationship_ids, covariate_ids; each list in the
-        order of its table, empty where nothing was found.
+        One row per text unit, in their order: text_unit_id, entity_ids, relationship_ids, covariate_ids; each list in
+        the order of its table, empty where nothing was found.
     """
     columns = ["id", "human_readable_id", "text_unit_ids"]
     claims = (
@@ -96,16 +98,19 @@ def text_unit_links(
             """
             with e as (
                 select text_unit_id, list(id order by human_readable_id) as entity_ids
-                from (select id, human_readable_id, unnest(text_unit_ids) as text_unit_id from entities) group by text_unit_id),
+                from (select id, human_readable_id, unnest(text_unit_ids) as text_unit_id from entities)
+                group by text_unit_id),
             r as (
                 select text_unit_id, list(id order by human_readable_id) as relationship_ids
                 from (select id, human_readable_id, unnest(text_unit_ids) as text_unit_id from relationships)
                 group by text_unit_id),
             c as (
-                select text_unit_id, list(id order by human_readable_id) as covariate_ids from claims group by text_unit_id)
-            select text_unit_id, coalesce(entity_ids, []) as entity_ids, coalesce(relationship_ids, []) as relationship_ids,
-                   coalesce(covariate_ids, []) as covariate_ids
-            from units left join e using (text_unit_id) left join r using (text_unit_id) left join c using (text_unit_id)
+                select text_unit_id, list(id order by human_readable_id) as covariate_ids from claims
+                group by text_unit_id)
+            select text_unit_id, coalesce(entity_ids, []) as entity_ids,
+                   coalesce(relationship_ids, []) as relationship_ids, coalesce(covariate_ids, []) as covariate_ids
+            from units left join e using (text_unit_id) left join r using (text_unit_id)
+                       left join c using (text_unit_id)
             order by units."order"
             """
         ).to_arrow_table()
@@ -118,7 +123,7 @@ def text_unit_links(
 def link_tables(
     text_units: pa.Table, entities: pa.Table, relationships: pa.Table, communities: pa.Table
 ) -> dict[str, pa.Table]:
-    """The narrow tables with integer keys that serve look-ups: through list columns these cost seconds at a million rows.
+    """The narrow tables with integer keys that serve look-ups, which through list columns cost seconds at a million rows.
 
     Args:
         text_units: Columns id, human_readable_id.
@@ -127,7 +132,7 @@ def link_tables(
         communities: Columns community, level, entity_ids.
 
     Returns:
-        text_unit_entities, entity_neighbours, entity_communities and relationship_text_units, each in its canonical order.
+        text_unit_entities, entity_neighbours, entity_communities and relationship_text_units, each in canonical order.
     """
     queries = {
         "text_unit_entities": """
@@ -136,8 +141,8 @@ def link_tables(
             join text_units u using (id) order by text_unit, entity""",
         "entity_neighbours": """
             with ends as (
-                select s.human_readable_id as source, t.human_readable_id as target, r.human_readable_id as relationship,
-                       r.combined_degree, r.weight
+                select s.human_readable_id as source, t.human_readable_id as target,
+                       r.human_readable_id as relationship, r.combined_degree, r.weight
                 from relationships r join entities s on s.title = r.source join entities t on t.title = r.target)
             select source as entity, target as neighbour, relationship, combined_degree, weight from ends
             union all select target, source, relationship, combined_degree, weight from ends

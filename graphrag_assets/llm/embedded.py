@@ -7,6 +7,7 @@ gives the same bytes in any batch, in any order and on any number of threads of 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -205,9 +206,8 @@ class _Use(_Backend):
 def _one_blas_thread() -> AbstractContextManager[Any]:
     if importlib.util.find_spec("threadpoolctl") is None:
         return nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    limit: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    limits = importlib.import_module("threadpoolctl").threadpool_limits
+    limit: AbstractContextManager[Any] = limits(1, user_api="blas")
     return limit
 
 
@@ -268,7 +268,8 @@ class Reranker:
         asked = self._transformer.token_ids([question])[0]
         parts = [asked[a:b] for a, b in windows(len(asked), _LONGEST_QUESTION, _LONGEST_QUESTION // 4)]
         scores = [self._score_part(part, passages) for part in parts]
-        return np.mean(np.asarray(scores, dtype=np.float64), axis=0).astype(np.float32)
+        mean: npt.NDArray[np.float64] = np.mean(np.asarray(scores, dtype=np.float64), axis=0)
+        return mean.astype(np.float32)
 
     def _score_part(self, question: list[int], passages: Sequence[str]) -> Floats:
         room = _RERANKER_WINDOW - 3 - len(question)

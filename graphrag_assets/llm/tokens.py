@@ -75,8 +75,6 @@ class Tokenizer:
         """
         if max_tokens <= 0:
             return ""
-        if len(text.encode("utf-8", "replace") if len(text) <= max_tokens else text) <= max_tokens:
-            return text  # a token is at least one byte
         read, counted = 0, 0
         for segment in _segments(text):
             starts = self._segment_starts(segment)
@@ -90,7 +88,7 @@ class Tokenizer:
             read, counted = read + len(segment), counted + n
         return text
 
-    def starts(self, text: str) -> NDArray[np.int64]:
+    def starts(self, text: str) -> NDArray[np.int32 | np.int64]:
         """Where each token begins.
 
         Args:
@@ -99,16 +97,17 @@ class Tokenizer:
         Returns:
             Character index of the first character of each token, ascending, and the length of the text at the end, so
             that token i covers ``text[starts[i]:starts[i + 1]]``. A token that begins inside a code point counts from
-            that code point, so equal neighbours occur. Shape (tokens + 1,).
+            that code point, so equal neighbours occur. Shape (tokens + 1,), 32-bit where that is enough.
         """
         import numpy as np
 
-        parts: list[NDArray[np.int64]] = []
+        narrow = np.int32 if len(text) < 2**31 else np.int64
+        parts: list[NDArray[Any]] = []
         base = 0
         for segment in _segments(text):
-            parts.append(self._segment_starts(segment) + base)
+            parts.append((self._segment_starts(segment) + base).astype(narrow))
             base += len(segment)
-        parts.append(np.array([base], dtype=np.int64))
+        parts.append(np.array([base], dtype=narrow))
         return np.concatenate(parts)
 
     def _segment_starts(self, segment: str) -> NDArray[np.int64]:

@@ -60,8 +60,9 @@ def windows(length: int, size: int, overlap: int) -> list[tuple[int, int]]:
     if length <= size:
         return [(0, length)]
     count = -(-(length - overlap) // (size - overlap))
-    starts = [(length - size) * i // (count - 1) for i in range(count)]
-    return [(start, start + size) for start in starts]
+    width = -(-(length + (count - 1) * overlap) // count)
+    starts = [(length - width) * i // (count - 1) for i in range(count)]
+    return [(start, start + width) for start in starts]
 
 
 class Transformer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.query.errors import NoSnapshotError, QueryError
@@ -31,13 +32,13 @@ class Index:
     Args:
         filesystem: The storage base.
         manifest: The snapshot.
-        workspace: Root and settings; None: the defaults, with the embedded models.
+        workspace: Root and settings; None: this folder and the defaults, with the embedded models.
     """
 
     def __init__(self, filesystem: FileSystem, manifest: Manifest, workspace: Workspace | None = None) -> None:
         self.filesystem = filesystem
         self.manifest = manifest
-        self.workspace = workspace
+        self.workspace = workspace or Workspace(root=Path.cwd(), settings=Settings())
         self._vectors: dict[str, VectorIndex] = {}
         self._lock = threading.Lock()
         self._connection = engine.connect(filesystem)
@@ -50,8 +51,8 @@ class Index:
 
     @property
     def settings(self) -> Settings:
-        """Settings of the workspace, or the defaults."""
-        return self.workspace.settings if self.workspace else Settings()
+        """Settings of the workspace."""
+        return self.workspace.settings
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Record]:
         """Run one SQL query over the views of the snapshot; safe to call from several threads.

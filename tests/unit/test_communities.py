@@ -203,15 +203,16 @@ def test_text_units_and_period_come_from_members_and_relationships() -> None:
 
 
 def test_a_change_elsewhere_leaves_the_inner_structure_of_a_community_alone() -> None:
-    near, far = caves(8, 5), [("FAR A", "FAR B", 1.0)]
+    random_graph = nx.planted_partition_graph(6, 20, 0.35, 0.01, seed=5)
+    near, far = [(f"N{a:03d}", f"N{b:03d}", 1.0) for a, b in random_graph.edges], [("FAR A", "FAR B", 1.0)]
 
     def children(edges: list[Edge]) -> dict[str, list[str]]:
-        rows = run(edges, max_cluster_size=3).communities.to_pylist()
+        rows = run(edges, max_cluster_size=10).communities.to_pylist()
         return {row["id"]: [rows[child]["id"] for child in row["children"]] for row in rows}
 
     before, after = children(near), children(near + far)
     shared_ids = set(before) & set(after)
-    assert sum(len(before[i]) > 1 for i in shared_ids) >= 8
+    assert sum(len(before[i]) > 1 for i in shared_ids) >= 4
     assert all(before[i] == after[i] for i in shared_ids)
 
 

@@ -1,0 +1,41 @@
+"""The Dagster instance of a workspace: its runs and materializations live in the hidden folder .dagster of the root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphrag_assets.settings import Workspace
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+TEMPLATE = Path(__file__).parent.parent / "cli" / "templates" / "dagster.yaml"
+
+
+def dagster_home(workspace: Workspace) -> Path:
+    """Folder of the Dagster instance: DAGSTER_HOME where it is set, else .dagster below the root.
+
+    dagster.yaml is taken from the root (else from the template), so that people edit one file they can see.
+    """
+    if home := os.environ.get("DAGSTER_HOME"):
+        return Path(home)
+    home_path = workspace.root / ".dagster"
+    home_path.mkdir(parents=True, exist_ok=True)
+    own = workspace.root / "dagster.yaml"
+    source = own if own.is_file() else TEMPLATE
+    target = home_path / "dagster.yaml"
+    if not target.is_file() or target.read_bytes() != source.read_bytes():
+        shutil.copyfile(source, target)
+    return home_path
+
+
+def open_instance(workspace: Workspace) -> dg.DagsterInstance:
+    """Open the Dagster instance of a workspace, creating its databases where there are none."""
+    import dagster as dg
+
+    os.environ["DAGSTER_HOME"] = str(dagster_home(workspace))
+    os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
+    return dg.DagsterInstance.get()

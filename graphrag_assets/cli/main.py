@@ -1,0 +1,161 @@
+"""The command line: graphrag-assets COMMAND. Results on standard output, progress and logs on standard error."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from graphrag_assets import __version__
+from graphrag_assets.cli.output import fail, print_json
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _common(command: F) -> F:
+    """Options of every command."""
+    command = click.option(
+        "--root",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=None,
+        help="Workspace folder (default: GRAPHRAG_ROOT, else the current folder).",
+    )(command)
+    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")(command)
+    return click.option("-v", "--verbose", is_flag=True, help="Show the log.")(command)
+
+
+def _prepare(root: Path | None, verbose: bool) -> Any:
+    """Load the workspace and set up logging; ends the command with a message when the settings are at fault."""
+    from graphrag_assets.settings_file import SettingsError, load_workspace
+
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
+    if root is not None:
+        if not root.is_dir():
+            fail(f"{root} is not a folder; create a workspace with: graphrag-assets init {root}")
+        os.environ["GRAPHRAG_ROOT"] = str(root.absolute())
+    try:
+        return load_workspace(root)
+    except SettingsError as error:
+        fail(str(error))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="graphrag-assets")
+def main() -> None:
+    """Graph RAG as a Dagster project: index a folder of documents, ask questions, get cited answers."""
+
+
+@main.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".")
+@click.option("--model", help="Completion model as provider/name, such as openai/gpt-4.1-mini.")
+@click.option("--embedding", help="Embedding model as provider/name.")
+@click.option("--force", is_flag=True, help="Replace settings and prompts that exist.")
+@_common
+def init(
+    directory: Path, model: str | None, embedding: str | None, force: bool, root: Path | None, as_json: bool, verbose: bool
+) -> None:
+    """Make a new workspace: settings.yaml, prompts/, input/, workspace.yaml, dagster.yaml."""
+    from graphrag_assets.cli.init import InitError, init_workspace
+
+    target = root / directory if root else directory
+    try:
+        written = init_workspace(target, model, embedding, force)
+    except InitError as error:
+        fail(str(error))
+    if as_json:
+        print_json({"directory": str(target.absolute()), "files": [str(path) for path in written]})
+        return
+    click.echo(f"New workspace in {target}: put documents into {target / 'input'}, then run")
+    click.echo(f"  graphrag-assets index --root {target}")
+
+
+@main.command()
+@click.option("--method", type=click.Choice(["standard", "fast"]), help="Method for this run (default: settings).")
+@_common
+def index(method: str | None, root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Bring the index to the state of the input, then publish a snapshot."""
+    from graphrag_assets.cli.index import index_command
+
+    if method:
+        os.environ["GRAPHRAG__METHOD"] = method
+    index_command(_prepare(root, verbose), as_json=as_json)
+
+
+@main.command()
+@click.argument("question")
+@click.option("--method", type=click.Choice(["auto", "local", "global", "drift", "basic"]), default="auto", show_default=True)
+@click.option("--snapshot", help="Id of an older snapshot (default: the published one).")
+@click.option("--response-type", default="Multiple Paragraphs", show_default=True, help="Form of the answer.")
+@click.option("--community-level", type=int, help="Deepest level of reports (default: settings).")
+@click.option("--stream", is_flag=True, help="Print the answer while it is written.")
+@_common
+def query(question: str, root: Path | None, as_json: bool, verbose: bool, **options: Any) -> None:
+    """Ask a question."""
+    from graphrag_assets.cli.query import query_command
+
+    query_command(_prepare(root, verbose), question, as_json=as_json, **options)
+
+
+@main.command()
+@_common
+def status(root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Show what is published, what is waiting, and what failed."""
+    from graphrag_assets.cli.status import status_command
+
+    status_command(_prepare(root, verbose), as_json=as_json)
+
+
+@main.command()
+@click.option("--online", is_flag=True, help="Also make one tiny call to each configured model.")
+@_common
+def doctor(online: bool, root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Check the installation, the settings, the input, the storage and the models."""
+    from graphrag_assets.cli.status import doctor_command
+
+    doctor_command(_prepare(root, verbose), online=online, as_json=as_json)
+
+
+@main.group()
+def snapshots() -> None:
+    """Published versions of the index."""
+
+
+@snapshots.command("list")
+@_common
+def snapshots_list(root: Path | None, as_json: bool, verbose: bool) -> None:
+    """List all snapshots."""
+    from graphrag_assets.cli.snapshots import list_command
+
+    list_command(_prepare(root, verbose), as_json=as_json)
+
+
+@snapshots.command("show")
+@click.argument("snapshot", required=False)
+@_common
+def snapshots_show(snapshot: str | None, root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Show one snapshot (default: the published one): tables, files, vectors."""
+    from graphrag_assets.cli.snapshots import show_command
+
+    show_command(_prepare(root, verbose), snapshot, as_json=as_json)
+
+
+@main.command()
+@click.option("--port", default=3000, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True)
+@_common
+def ui(port: int, host: str, root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Open the Dagster UI on this workspace: web server and daemon, until interrupted."""
+    from graphrag_assets.cli.ui import ui_command
+
+    ui_command(_prepare(root, verbose), host, port)
+
+
+if __name__ == "__main__":
+    main()

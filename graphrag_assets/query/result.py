@@ -1,0 +1,142 @@
+"""What a question returns."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphrag_assets.query.citations import Citable, Cited
+from graphrag_assets.query.context import Context
+
+NO_CALLS: dict[str, Any] = {"calls": 0, "cached": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0, "by_stage": {}}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a search hands over: the answer before its citations are checked.
+
+    Args:
+        text: The answer.
+        contexts: Every context that was shown to a model on the way.
+        warnings: What went wrong without preventing an answer.
+        extractive: True where sentences of the documents were put together, without a model.
+        declined: True where nothing was found that answers the question.
+    """
+
+    text: str
+    contexts: tuple[Context, ...]
+    warnings: tuple[str, ...] = ()
+    extractive: bool = False
+    declined: bool = False
+
+    def citable(self) -> dict[str, dict[int, str]]:
+        """All rows that the answer may cite."""
+        return merge_citable(context.citable() for context in self.contexts)
+
+
+def merge_citable(parts: Iterator[dict[str, dict[int, str]]] | list[dict[str, dict[int, str]]]) -> dict[str, dict[int, str]]:
+    """The rows of several contexts together."""
+    merged: dict[str, dict[int, str]] = {}
+    for part in parts:
+        for name, rows in part.items():
+            merged.setdefault(name, {}).update(rows)
+    return merged
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer and what stands behind it.
+
+    Args:
+        answer: Text with checked citations.
+        method: Search that was used: local, global, drift or basic.
+        snapshot: Id of the snapshot that was asked.
+        citations: Resolved citations, in the order of the text.
+        dropped_citations: Citations that the model made up; they were removed from the text.
+        tokens: Tokens of the contexts that were used.
+        sections: Section name -> numbers of its rows.
+        contexts: The contexts themselves.
+        llm: Calls, tokens and price, as the gateway counted them for this question.
+        seconds: Seconds by step, and total.
+        why: Why ``auto`` took this method; empty when the method was given.
+        warnings: What went wrong without preventing an answer; said in the text as well.
+        extractive: True where sentences of the documents were put together, without a model.
+        declined: True where the documents do not answer the question, as far as could be told.
+        notes: How the contexts were chosen.
+    """
+
+    answer: str
+    method: str
+    snapshot: str
+    citations: tuple[Cited, ...]
+    dropped_citations: tuple[str, ...]
+    tokens: int
+    sections: Mapping[str, list[int]]
+    contexts: tuple[Context, ...]
+    llm: Mapping[str, Any]
+    seconds: Mapping[str, float]
+    why: str = ""
+    warnings: tuple[str, ...] = ()
+    extractive: bool = False
+    declined: bool = False
+    notes: tuple[Mapping[str, object], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that ``query --json`` prints."""
+        return {
+            "answer": self.answer,
+            "method": self.method,
+            "snapshot": self.snapshot,
+            "citations": [
+                {
+                    "marker": c.marker,
+                    "kind": c.kind,
+                    "id": c.id,
+                    "title": c.title,
+                    "document": c.document,
+                    "start": c.start,
+                    "end": c.end,
+                    "quote": c.quote,
+                }
+                for c in self.citations
+            ],
+            "dropped_citations": list(self.dropped_citations),
+            "context": {"tokens": self.tokens, "sections": {name: list(ids) for name, ids in self.sections.items()}},
+            "llm": dict(self.llm),
+            "seconds": dict(self.seconds),
+        }
+
+    def to_json(self) -> str:
+        """The same as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+
+def cited_sections(citable: Citable) -> dict[str, list[int]]:
+    """Section name -> sorted numbers of its rows; the conversation history has none."""
+    return {name: sorted(n for n in rows if n >= 0) for name, rows in citable.items() if any(n >= 0 for n in rows)}
+
+
+@dataclass
+class Stopwatch:
+    """Seconds by step of one question."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _started: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a step; steps of one name add up."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def total(self) -> dict[str, float]:
+        """Seconds by step and in total, to the millisecond."""
+        steps = {name: round(value, 3) for name, value in self.seconds.items()}
+        return {**steps, "total": round(time.perf_counter() - self._started, 3)}
