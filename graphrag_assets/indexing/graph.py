@@ -181,14 +181,17 @@ def merge_relationships(
             select s.source, s.target, least(s.source, s.target) as first, greatest(s.source, s.target) as second,
                    s.text_unit_id, u."order" as position, s.description, s.usable, if(s.usable, s.weight, 1.0) as weight
             from (select coalesce(a.canonical, r.source) as source, coalesce(b.canonical, r.target) as target,
-                         r.text_unit_id, r.description, r.weight, coalesce(isfinite(r.weight) and r.weight >= 0, false) as usable
+                         r.text_unit_id, r.description, r.weight,
+                         coalesce(isfinite(r.weight) and r.weight >= 0, false) as usable
                   from relationships r
                   left join mapping a on a.title = r.source
                   left join mapping b on b.title = r.target) s
             join units u using (text_unit_id)
             """
         )
-        counts = db.sql("select count(*) filter (source = target), count(*) filter (not usable) from rows").fetchone()
+        (counts,) = db.sql(
+            "select count(*) filter (source = target), count(*) filter (not usable) from rows"
+        ).fetchall()
         directed = db.sql(
             """
             select source, target, first, second, count(distinct text_unit_id) as units,
@@ -226,8 +229,7 @@ def merge_relationships(
     identities = [ids.relationship_id(s, t) for s, t in zip(sources, targets, strict=True)]
     merged = _with_sums(merged).append_column("id", pa.array(identities, pa.string()))
     merged = merged.append_column("combined_degree", pa.array(np.zeros(merged.num_rows, np.int64)))
-    self_relationships, replaced = counts if counts else (0, 0)
-    return cast(_with_positions(_with_descriptions(merged)), RELATIONSHIP_COLUMNS), self_relationships, replaced
+    return cast(_with_positions(_with_descriptions(merged)), RELATIONSHIP_COLUMNS), counts[0], counts[1]
 
 
 def with_degrees(entities: pa.Table, relationships: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -123,7 +123,7 @@ def text_unit_links(
 def link_tables(
     text_units: pa.Table, entities: pa.Table, relationships: pa.Table, communities: pa.Table
 ) -> dict[str, pa.Table]:
-    """The narrow tables with integer keys that serve look-ups, which through list columns cost seconds at a million rows.
+    """The narrow tables with integer keys that serve look-ups, which through lists cost seconds at a million rows.
 
     Args:
         text_units: Columns id, human_readable_id.

@@ -279,22 +279,22 @@ def _vector(value: str | list[float]) -> Vector:
 
 
 async def _events(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """The data of server-sent events; ends at [DONE] or with the stream."""
+    """The data of server-sent events, to the end of the stream."""
     rest = b""
     async for block in content.iter_any():
         *lines, rest = (rest + block).split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
-                data = line[5:].strip()
-                if data == b"[DONE]":
-                    return
-                yield data
-    if rest.startswith(b"data:") and rest[5:].strip() not in (b"", b"[DONE]"):
+                yield line[5:].strip()
+    if rest.startswith(b"data:"):
         yield rest[5:].strip()
 
 
 def _stream_piece(event: bytes, end: StreamEnd, secrets: Sequence[str]) -> str:
     """The text of one event; what it tells about the end is noted."""
+    if event == b"[DONE]":
+        end.finish = end.finish or "stop"
+        return ""
     try:
         body = orjson.loads(event)
     except orjson.JSONDecodeError:

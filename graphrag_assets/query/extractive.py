@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from graphrag_assets.query.citations import marker
@@ -29,7 +29,7 @@ class Scorer:
         name: What scores, for explanations.
     """
 
-    score: Callable[[str, Sequence[str]], Sequence[float]]
+    score: Callable[[str, Sequence[str]], Awaitable[Sequence[float]]]
     threshold: float
     margin: float
     name: str
@@ -65,7 +65,7 @@ def candidates(contexts: Sequence[Context]) -> list[Sentence]:
     return list(found.values())
 
 
-def extract(
+async def extract(
     question: str, contexts: Sequence[Context], scorer: Scorer, most: int, one_per_row: bool = False
 ) -> Draft:
     """Put an extractive answer together.
@@ -82,7 +82,7 @@ def extract(
         the threshold, a text that says that the documents do not hold the answer.
     """
     found = candidates(contexts)
-    scores = list(scorer.score(question, [s.text for s in found])) if found else []
+    scores = list(await scorer.score(question, [s.text for s in found])) if found else []
     ranked = sorted(range(len(found)), key=lambda i: (-scores[i], i))
     chosen: list[int] = []
     for i in ranked:

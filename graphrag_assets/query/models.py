@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
 
 from graphrag_assets.indexing.asking import Ask, Message
 from graphrag_assets.query.context import TokenCounter
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.extractive import Scorer
 from graphrag_assets.query.index import Index
-from graphrag_assets.settings import Settings
 
 if TYPE_CHECKING:
-    from graphrag_assets.llm.embedded import Reranker
+    import numpy as np
+
     from graphrag_assets.llm.embeddings import Embedder
 
 STAGE_EMBEDDING = "query_embedding"
 
-#: Cross-encoder logits: above 0 a passage probably answers; sentences out of their text score lower than passages.
+#: Logits of the cross-encoder for single sentences: from here on the best one counts as an answer, and further ones may
+#: be this much worse. Measured on the demo questions.
 RERANK_THRESHOLD, RERANK_MARGIN = -3.0, 5.0
 
 #: Cosine similarity from which a sentence counts as an answer, by embedding model: their scales differ.
@@ -43,10 +42,6 @@ class Chat(Protocol):
         """The answer in pieces of text, as they come."""
         ...
 
-    def usage(self) -> Mapping[str, Any]:
-        """Calls, tokens and price by stage."""
-        ...
-
 
 @dataclass(frozen=True)
 class Models:
@@ -54,15 +49,17 @@ class Models:
 
     Args:
         embedder: Embeds questions; its vectors must be comparable with those of the index.
-        chat: Language model; None: answers are extractive.
         tokenizer: Counts what fits.
-        scorer: Judges sentences for extractive answers; None: by similarity of embeddings.
+        chat: Language model; None: answers are extractive.
+        reranker: Judges sentences for extractive answers; None: similarity of embeddings does.
+        usage: Calls, tokens and price so far, in the form of ``query --json``.
     """
 
     embedder: Embedder
-    chat: Chat | None
     tokenizer: TokenCounter
-    scorer: Scorer | None = None
+    chat: Chat | None = None
+    reranker: Scorer | None = None
+    usage: Callable[[], Mapping[str, Any]] | None = None
 
     async def embed(self, index: Index, texts: Sequence[str], tables: Sequence[str]) -> np.ndarray[Any, Any]:
         """Embed questions.
@@ -76,23 +73,56 @@ class Models:
             Array (questions, dimension).
 
         Raises:
-            QueryError: The vectors of the index come from another model, or the model failed.
+            QueryError: The vectors of the index come from another model or are missing, or the model failed.
         """
         for name in tables:
-            index.vectors(name).described  # noqa: B018 (raises for a table that is missing)
+            index.vectors(name).check(self.embedder.model, self.embedder.dimension)
         try:
-            vectors = await self.embedder.embed(texts, "query", STAGE_EMBEDDING)
+            return await self.embedder.embed(texts, "query", STAGE_EMBEDDING)
         except Exception as error:  # the client's own errors
             raise QueryError(f"the question could not be embedded by {self.embedder.model}: {error}") from error
-        for name in tables:
-            index.vectors(name).check(self.embedder.model, self.embedder.dimension)
-        return vectors
 
-    async def sentence_scorer(self, question: str) -> Scorer:
-        """What judges sentences for an extractive answer."""
-        if self.scorer is not None:
-            return self.scorer
-        return _cosine_scorer(self)
+    def sentence_scorer(self) -> Scorer:
+        """What judges sentences for an extractive answer: the reranker, else similarity of embeddings."""
+        return self.reranker or cosine_scorer(self.embedder)
+
+
+def cosine_scorer(embedder: Embedder) -> Scorer:
+    """Judge sentences by the similarity of their embeddings to that of the question."""
+
+    async def score(question: str, passages: Sequence[str]) -> list[float]:
+        asked = await embedder.embed([question], "query", STAGE_EMBEDDING)
+        vectors = await embedder.embed(passages, "document", STAGE_EMBEDDING)
+        return [float(value) for value in vectors @ asked[0]]
+
+    known = (limit for name, limit in COSINE_THRESHOLDS.items() if embedder.model.startswith(name))
+    return Scorer(score, next(known, COSINE_THRESHOLD), COSINE_MARGIN, f"cosine similarity by {embedder.model}")
+
+
+@lru_cache(maxsize=1)
+def reranking_scorer(threads: int | None) -> Scorer:
+    """Judge sentences by the embedded cross-encoder; the model is loaded once a process, at its first use."""
+    from graphrag_assets.llm.embedded import Reranker
+
+    reranker = Reranker(threads)
+
+    async def score(question: str, passages: Sequence[str]) -> list[float]:
+        return [float(value) for value in await asyncio.to_thread(reranker.score, question, passages)]
+
+    return Scorer(score, RERANK_THRESHOLD, RERANK_MARGIN, f"reranker {reranker.model}")
+
+
+def _reranker_of(index: Index) -> Scorer | None:
+    """The embedded reranker where the settings want it and it is installed. It reads English only."""
+    embedded = index.settings.embedded_models
+    if not embedded.reranker or embedded.embedding == "use-multilingual" or index.settings.language not in (None, "en"):
+        return None
+    from graphrag_assets.llm.embedded import EmbeddedModelError
+
+    try:
+        return reranking_scorer(embedded.threads)
+    except EmbeddedModelError:
+        return None
 
 
 @asynccontextmanager
@@ -104,10 +134,10 @@ async def open_models(index: Index) -> AsyncIterator[Models]:
 
     settings = index.settings
     async with Gateway(index.workspace) as gateway:
-        chat = gateway if settings.completion_models else None
+        chat: Any = gateway if settings.completion_models else None
         yield Models(
             embedder(index.workspace, gateway),
-            chat,
             tokenizer(settings.chunking.encoding_model),
-            reranking_scorer(settings),
+            chat,
+            None if chat else _reranker_of(index),
         )

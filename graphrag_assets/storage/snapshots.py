@@ -154,13 +154,15 @@ class SnapshotStore:
         try:
             return Manifest.from_json(self.filesystem.read(f"{FOLDER}/{snapshot}/manifest.json"))
         except FileNotFoundError as error:
-            known = [m.id for m in self.list()]
+            known = self._published()
             raise SnapshotError(f"no snapshot {snapshot!r} at {self.filesystem.base}; there are {known or 'none'}") from error
 
     def list(self) -> list[Manifest]:
-        """All snapshots, oldest first."""
-        paths = [i.path for i in self.filesystem.list(FOLDER) if i.path.endswith("/manifest.json")]
-        return sorted((Manifest.from_json(self.filesystem.read(p)) for p in paths), key=lambda m: m.sequence)
+        """All snapshots that were published, oldest first; what a run left unfinished is none."""
+        return [self.get(snapshot) for snapshot in self._published()]
+
+    def _published(self) -> list[str]:
+        return sorted({str(json.loads(self.filesystem.read(path))["snapshot"]) for path in self._log()})
 
     def stage(self, run: str, name: str, data: bytes, rows: int) -> TableFile:
         """Write one table of a snapshot that is being built; nobody reads it before it is published.

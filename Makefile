@@ -1,0 +1,60 @@
+# Everything runs in .venv, which `make install` fills with the locked versions.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+ROOT ?= examples/demo
+PORT ?= 3000
+
+.PHONY: help install demo ui test test-slow test-all lint types check lock bench clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+install: $(VENV)/.installed ## Create .venv and install the locked versions
+
+$(VENV)/bin/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "Python 3.11, 3.12 or 3.13 is needed; set PYTHON=/path/to/python3.11")'
+	@"$(PYTHON)" -m venv $(VENV) || (rm -rf $(VENV); echo "Could not create $(VENV). On Debian and Ubuntu: apt install python3-venv"; exit 1)
+
+$(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+demo: $(VENV)/.installed ## Index the demo corpus without a key or a network, and ask one question in each mode
+	@$(BIN)/python examples/demo/run.py
+
+ui: $(VENV)/.installed ## Open the Dagster UI (ROOT=folder of a workspace, PORT=3000)
+	$(BIN)/graphrag-assets ui --root $(ROOT) --port $(PORT)
+
+test: $(VENV)/.installed-dev ## Run the fast tests
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-slow: $(VENV)/.installed-dev ## Run the slow tests
+	$(BIN)/python -m pytest -m slow -n 2
+
+test-all: $(VENV)/.installed-dev ## Run all tests
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.installed-dev ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev ## Check types
+	$(BIN)/mypy
+
+check: lint types test ## Lint, types, fast tests
+
+lock: ## Lock the newest versions that pyproject.toml allows (needs uv)
+	uv pip compile pyproject.toml --all-extras --python-version 3.11 --generate-hashes --no-strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links -q -o requirements-dev.lock
+	uv pip compile pyproject.toml --extra embedded --extra documents --extra ui -c requirements-dev.lock --python-version 3.11 --generate-hashes --no-strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links -q -o requirements.lock
+
+bench: $(VENV)/.installed-dev ## Measure indexing against the simulated model
+	$(BIN)/python bench/index.py
+
+clean: ## Remove the environment and what the demo made
+	rm -rf $(VENV) examples/demo/output examples/demo/.dagster examples/demo/.cache

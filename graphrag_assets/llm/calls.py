@@ -1,0 +1,249 @@
+"""All calls to one model: limits, repeats after passing failures, fail-fast for lasting ones, and the accounts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, connect, endpoint, parameters
+from graphrag_assets.llm.errors import FATAL, GatewayError, PassingError, PermanentError
+from graphrag_assets.llm.limits import Limiter, Reservation, SlidingWindow
+from graphrag_assets.llm.prices import ModelFacts, facts
+from graphrag_assets.llm.usage import StageUsage
+from graphrag_assets.settings import ModelSettings, RetrySettings
+
+logger = logging.getLogger(__name__)
+
+#: Failures at the start, or calls given up in a row, from which on the endpoint counts as unusable.
+FAILURES_BEFORE_FIRST_ANSWER = 8
+GIVEN_UP_IN_A_ROW = 10
+
+#: A provider that asks to wait longer than this is out of quota rather than busy, in seconds.
+LONGEST_RETRY_AFTER = 900.0
+
+_MENDS: Mapping[str, str] = {
+    "authentication": "check api_key of this entry, or the environment variable it is read from",
+    "not_found": "check model and api_base of this entry",
+    "quota": "the account has no credit or no quota left; raise it at the provider, then run again (answers so far are kept)",
+}
+
+
+class Answered(Protocol):
+    """What a call gives: anything that knows its tokens."""
+
+    @property
+    def usage(self) -> TokenUsage | None:
+        """Tokens of the call."""
+        ...
+
+
+R = TypeVar("R", bound=Answered)
+
+
+class ModelCalls:
+    """The calls to one entry of the settings.
+
+    Args:
+        entry: Name of the entry, such as completion_models.default_completion_model.
+        settings: The entry.
+        slots: Slots for calls in flight, shared by all models.
+
+    Raises:
+        GatewayError: The entry cannot work as it stands (no key, no address).
+    """
+
+    def __init__(self, entry: str, settings: ModelSettings, slots: asyncio.Semaphore) -> None:
+        self.entry = entry
+        self.settings = settings
+        self.endpoint: Endpoint = endpoint(entry, settings)
+        self.client: Client = connect(self.endpoint, settings)
+        self.facts: ModelFacts = facts(settings)
+        self._slots = slots
+        self._limiter: Limiter = SlidingWindow(settings.rate_limit)
+        self._broken: GatewayError | None = None
+        self._answered = False
+        self._failures = 0
+        self._given_up = 0
+        self._mean_completion = 500.0
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells the answers of this model from those of any other; goes into cache keys."""
+        return {
+            "provider": self.settings.model_provider,
+            "endpoint": self.endpoint.identity,
+            "model": self.settings.azure_deployment_name or self.settings.model,
+            "api_version": self.settings.api_version,
+            "parameters": parameters(self.settings),
+        }
+
+    async def send(
+        self, account: StageUsage, characters: int, call: Callable[[], Awaitable[R]], *, repeat: bool = False
+    ) -> R:
+        """Send one call, again while it fails for a passing reason.
+
+        Args:
+            account: Where calls and tokens are booked.
+            characters: Characters of the prompt, for the token limit.
+            call: Sends one request; a PassingError from it, for whatever reason, repeats it.
+            repeat: True where this call repeats an earlier one whose answer could not be used.
+
+        Raises:
+            PassingError: The last failure, after all repeats.
+            PermanentError: This call cannot succeed.
+            GatewayError: No call to this model can.
+        """
+        failures = 0
+        while True:
+            self._check()
+            try:
+                async with self._turn(account, characters, repeat=repeat or failures > 0) as turn:
+                    answer = await call()
+                    turn.usage = answer.usage
+                    return answer
+            except (PassingError, PermanentError) as error:
+                failures += 1
+                wait = self._next_wait(error, failures)
+            await asyncio.sleep(wait)
+
+    async def stream(
+        self,
+        account: StageUsage,
+        messages: Sequence[Mapping[str, str]],
+        parameters: Mapping[str, Any],
+        end: StreamEnd,
+        *,
+        repeat: bool = False,
+    ) -> AsyncIterator[str]:
+        """Like :meth:`send` for a streamed answer; repeated only as long as nothing was yielded.
+
+        Args:
+            account: Where calls and tokens are booked.
+            messages: Role and content of each turn.
+            parameters: Parameters beside those of the entry.
+            end: Filled with how the answer ended.
+            repeat: True where this call repeats an earlier one whose answer could not be used.
+
+        Raises:
+            PassingError, PermanentError, GatewayError: As :meth:`send`.
+        """
+        failures = 0
+        begun = False
+        characters = sum(len(message["content"]) for message in messages)
+        while True:
+            self._check()
+            try:
+                async with self._turn(account, characters, repeat=repeat or failures > 0) as turn:
+                    async for piece in self.client.stream(messages, parameters, end):
+                        begun = True
+                        yield piece
+                    turn.usage = end.usage
+                    return
+            except (PassingError, PermanentError) as error:
+                if begun:
+                    raise
+                failures += 1
+                wait = self._next_wait(error, failures)
+            await asyncio.sleep(wait)
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self.client.close()
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise GatewayError(*self._broken.args)
+
+    @asynccontextmanager
+    async def _turn(self, account: StageUsage, characters: int, *, repeat: bool) -> AsyncIterator[_Turn]:
+        """A slot within the limits for one request; the request is booked, whatever comes of it."""
+        expected = characters // 4 + self._expected_completion()
+        reservation = await self._limiter.enter(expected, self._slots)
+        started = time.perf_counter()
+        turn = _Turn()
+        try:
+            self._check()
+            account.calls += 1
+            account.retries += repeat
+            yield turn
+            self._succeeded(account, reservation, turn.usage)
+        finally:
+            account.seconds += time.perf_counter() - started
+            self._slots.release()
+
+    def _succeeded(self, account: StageUsage, reservation: Reservation, usage: TokenUsage | None) -> None:
+        self._answered = True
+        self._given_up = 0
+        account.answered(usage, self.facts.usd(usage))
+        if usage is not None:
+            self._limiter.settle(reservation, usage.prompt + usage.completion)
+            self._mean_completion += (usage.completion - self._mean_completion) * 0.05
+
+    def _expected_completion(self) -> int:
+        own = self.settings.call_args
+        limit = own.get("max_completion_tokens") or own.get("max_tokens")
+        return int(min(self._mean_completion, limit) if isinstance(limit, int) else self._mean_completion)
+
+    def _next_wait(self, error: PassingError | PermanentError, failures: int) -> float:
+        """Seconds until the call is repeated; raises where it is not."""
+        if isinstance(error, PermanentError):
+            if error.kind in FATAL:
+                raise self._break(str(error), _MENDS[error.kind]) from None
+            raise error
+        self._failures += 1
+        if error.retry_after is not None and error.retry_after > LONGEST_RETRY_AFTER:
+            raise self._break(f"the provider asks to wait {error.retry_after:.0f} s ({error})", _MENDS["quota"]) from None
+        if failures > self.settings.retry.max_retries:
+            self._given_up += 1
+            start = not self._answered and self._failures >= FAILURES_BEFORE_FIRST_ANSWER
+            if start or self._given_up >= GIVEN_UP_IN_A_ROW:
+                mend = f"check that {self.endpoint.identity} is up and reachable, then run again (answers so far are kept)"
+                raise self._break(f"no answer any more, last: {error}", mend) from None
+            raise error
+        wait = backoff(self.settings.retry, failures, error.retry_after)
+        if error.kind == "rate_limit":
+            self._limiter.pause(wait)
+        logger.debug("%s: %s; asked again in %.1f s", self.entry, error, wait)
+        return wait
+
+    def _break(self, problem: str, mend: str) -> GatewayError:
+        """From now on every call fails at once with this error."""
+        if self._broken is None:
+            name = f"{self.entry} ({self.settings.model_provider}/{self.settings.model} at {self.endpoint.identity})"
+            self._broken = GatewayError(f"{name}: {problem}; {mend}")
+            logger.error("%s", self._broken)
+        return GatewayError(*self._broken.args)
+
+
+class _Turn:
+    """One request that holds a slot."""
+
+    __slots__ = ("usage",)
+
+    def __init__(self) -> None:
+        self.usage: TokenUsage | None = None
+
+
+def backoff(settings: RetrySettings, failures: int, retry_after: float | None = None) -> float:
+    """Seconds to wait before the next repeat.
+
+    Args:
+        settings: Waiting rule: base_delay to the power of the failures so far, at most max_delay.
+        failures: Failures so far, at least 1.
+        retry_after: What the provider asks for: never less than that is waited.
+    """
+    wait = 0.0
+    if settings.type == "exponential_backoff":
+        wait = settings.base_delay**failures
+        if settings.max_delay is not None:
+            wait = min(wait, settings.max_delay)
+    asked = retry_after or 0.0
+    if settings.jitter:
+        wait *= random.uniform(0.5, 1.0)
+        asked *= random.uniform(1.0, 1.1)
+    return max(wait, asked)
