@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -295,13 +295,12 @@ def _scalar(text: str) -> Any:
     return yaml.load(text, _Loader) if _NUMBER_OR_BOOLEAN.fullmatch(text) else text  # noqa: S506 (a safe loader)
 
 
-def apply_overrides(source: Source, environment: Mapping[str, str], known: Callable[[KeyPath], Iterator[str]]) -> None:
+def apply_overrides(source: Source, environment: Mapping[str, str]) -> None:
     """Set keys from variables such as ``GRAPHRAG__CHUNKING__SIZE=600``.
 
     Args:
         source: Settings of the file; changed in place.
-        environment: Variables by name.
-        known: Gives the key names that may stand at a path, so that the upper-case name finds the key as it is spelt.
+        environment: Variables by name. Keys are found whatever their case.
 
     Raises:
         SettingsError: A value is not valid YAML, or a name leads into something that is not a section.
@@ -313,21 +312,21 @@ def apply_overrides(source: Source, environment: Mapping[str, str], known: Calla
         section: dict[str, Any] = source.tree
         path: KeyPath = ()
         for part in parts[:-1]:
-            path = (*path, _spelling(part, section, known(path)))
+            path = (*path, _spelling(part, section))
             below = section.get(path[-1])
             if below is None:
                 below = section[path[-1]] = {}
             if not isinstance(below, dict):
                 raise SettingsError(f"environment variable {variable}: {dotted(path)} is a value, not a section")
             section = below
-        path = (*path, _spelling(parts[-1], section, known(path)))
+        path = (*path, _spelling(parts[-1], section))
         section[path[-1]] = _override_value(variable, environment[variable], path)
         source.variables[path] = variable
 
 
-def _spelling(part: str, section: Mapping[str, Any], known: Iterator[str]) -> str:
-    names = [*section, *known]
-    return next((name for name in names if name.lower() == part.lower()), part.lower())
+def _spelling(part: str, section: Mapping[str, Any]) -> str:
+    """The key as the file spells it (ids of models may have capitals), else in lower case as all keys are."""
+    return next((name for name in section if name.lower() == part.lower()), part.lower())
 
 
 def _override_value(variable: str, text: str, path: KeyPath) -> Any:

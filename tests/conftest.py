@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.s3_server"]
+
 _DEFAULT_SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

@@ -144,6 +144,8 @@ def find_statements(text_units: Iterable[Row], entities: Sequence[Row]) -> State
         names = [(name, entity["title"]) for name in [entity["title"], *(entity.get("aliases") or [])]]
         for text_unit_id in entity["text_unit_ids"]:
             names_in[text_unit_id] += names
+    for known in names_in.values():
+        known.sort(key=lambda item: (-len(item[0]), item))
     statements: list[Statement] = []
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     seen: set[tuple[str, str]] = set()
@@ -175,17 +177,23 @@ def _is_complete(text: str) -> bool:
 
 
 def _named(text: str, names: Sequence[tuple[str, str]], spellings: dict[str, Counter[str]]) -> tuple[str, ...]:
-    """Titles of the entities named in a text; their spelling there is counted."""
+    """Titles of the entities named in a text; their spelling there is counted.
+
+    Longer names come first and hide what lies inside them: Skarne Stone Company does not name Skarne.
+    """
     plain = unicodedata.normalize("NFC", text)
     upper = plain.upper()
     aligned = len(upper) == len(plain)
     found = set()
     for name, title in names:
         start = _find_name(upper, name)
-        if start >= 0:
-            found.add(title)
+        while start >= 0:
+            end = start + len(name)
+            upper = f"{upper[:start]}{chr(0) * len(name)}{upper[end:]}"
             if aligned and name == title:
-                spellings[title][plain[start : start + len(name)]] += 1
+                spellings[title][plain[start:end]] += title not in found
+            found.add(title)
+            start = _find_name(upper, name)
     return tuple(sorted(found))
 
 

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, connect, endpoint, parameters
@@ -19,9 +19,11 @@ from graphrag_assets.settings import ModelSettings, RetrySettings
 
 logger = logging.getLogger(__name__)
 
-#: Failures at the start, or calls given up in a row, from which on the endpoint counts as unusable.
+#: An endpoint that never answered counts as unusable after so many failures, of which one call has used up its repeats.
 FAILURES_BEFORE_FIRST_ANSWER = 8
-GIVEN_UP_IN_A_ROW = 10
+
+#: An endpoint that did answer counts as gone after so many calls in a row that could not even connect, to the last repeat.
+UNREACHABLE_IN_A_ROW = 10
 
 #: A provider that asks to wait longer than this is out of quota rather than busy, in seconds.
 LONGEST_RETRY_AFTER = 900.0
@@ -68,7 +70,7 @@ class ModelCalls:
         self._broken: GatewayError | None = None
         self._answered = False
         self._failures = 0
-        self._given_up = 0
+        self._unreachable = 0
         self._mean_completion = 500.0
 
     @property
@@ -119,7 +121,7 @@ class ModelCalls:
         end: StreamEnd,
         *,
         repeat: bool = False,
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str]:
         """Like :meth:`send` for a streamed answer; repeated only as long as nothing was yielded.
 
         Args:
@@ -139,9 +141,10 @@ class ModelCalls:
             self._check()
             try:
                 async with self._turn(account, characters, repeat=repeat or failures > 0) as turn:
-                    async for piece in self.client.stream(messages, parameters, end):
-                        begun = True
-                        yield piece
+                    async with aclosing(self.client.stream(messages, parameters, end)) as pieces:
+                        async for piece in pieces:
+                            begun = True
+                            yield piece
                     turn.usage = end.usage
                     return
             except (PassingError, PermanentError) as error:
@@ -178,7 +181,7 @@ class ModelCalls:
 
     def _succeeded(self, account: StageUsage, reservation: Reservation, usage: TokenUsage | None) -> None:
         self._answered = True
-        self._given_up = 0
+        self._unreachable = 0
         account.answered(usage, self.facts.usd(usage))
         if usage is not None:
             self._limiter.settle(reservation, usage.prompt + usage.completion)
@@ -196,18 +199,20 @@ class ModelCalls:
                 raise self._break(str(error), _MENDS[error.kind]) from None
             raise error
         self._failures += 1
+        if error.kind != "unreachable":
+            self._unreachable = 0
         if error.retry_after is not None and error.retry_after > LONGEST_RETRY_AFTER:
             raise self._break(f"the provider asks to wait {error.retry_after:.0f} s ({error})", _MENDS["quota"]) from None
         if failures > self.settings.retry.max_retries:
-            self._given_up += 1
-            start = not self._answered and self._failures >= FAILURES_BEFORE_FIRST_ANSWER
-            if start or self._given_up >= GIVEN_UP_IN_A_ROW:
+            self._unreachable += error.kind == "unreachable"
+            never = not self._answered and self._failures >= FAILURES_BEFORE_FIRST_ANSWER
+            if never or self._unreachable >= UNREACHABLE_IN_A_ROW:
                 mend = f"check that {self.endpoint.identity} is up and reachable, then run again (answers so far are kept)"
                 raise self._break(f"no answer any more, last: {error}", mend) from None
             raise error
         wait = backoff(self.settings.retry, failures, error.retry_after)
         if error.kind == "rate_limit":
-            self._limiter.pause(wait)
+            self._limiter.pause(min(wait, self.settings.retry.base_delay) if error.retry_after is None else error.retry_after)
         logger.debug("%s: %s; asked again in %.1f s", self.entry, error, wait)
         return wait
 
@@ -239,7 +244,7 @@ def backoff(settings: RetrySettings, failures: int, retry_after: float | None = 
     """
     wait = 0.0
     if settings.type == "exponential_backoff":
-        wait = settings.base_delay**failures
+        wait = settings.base_delay ** min(failures, 100)
         if settings.max_delay is not None:
             wait = min(wait, settings.max_delay)
     asked = retry_after or 0.0

@@ -8,7 +8,7 @@ and says what came back; repeating, limits, prices and the cache are not its bus
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -99,7 +99,7 @@ class Client(Protocol):
 
     def stream(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], end: StreamEnd
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str]:
         """Send a conversation and yield the pieces of the answer as they come; ``end`` tells how it ended."""
         ...
 

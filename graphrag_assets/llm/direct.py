@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -76,7 +76,7 @@ class DirectClient:
 
     async def stream(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], end: StreamEnd
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str]:
         """See :class:`graphrag_assets.llm.clients.Client`."""
         body = self._body(parameters, messages=messages, stream=True, stream_options={"include_usage": True})
         while True:
@@ -175,12 +175,12 @@ class DirectClient:
             raise PermanentError("not_found", f"{self._endpoint.identity} is not an address") from None
         except aiohttp.ClientError as error:
             # Neither chained nor shown as it is: some of aiohttp's errors carry the headers of the request.
-            reason = type(error).__name__
             if isinstance(error, aiohttp.ClientConnectorError):
-                reason = f"cannot connect to {self._endpoint.identity} ({error.os_error.strerror or reason})"
-            raise PassingError("connection", reason) from None
+                reason = error.os_error.strerror or type(error.os_error).__name__
+                raise PassingError("unreachable", f"cannot connect to {self._endpoint.identity}: {reason}") from None
+            raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None
         except ConnectionError as error:
-            raise PassingError("connection", type(error).__name__) from None
+            raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

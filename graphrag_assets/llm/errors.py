@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
-PassingKind = Literal["rate_limit", "server", "timeout", "connection", "bad_body"]
+PassingKind = Literal["rate_limit", "server", "timeout", "connection", "unreachable", "bad_body"]
 PermanentKind = Literal["authentication", "not_found", "quota", "context_length", "content_filter", "bad_request"]
 
 #: Failures that all calls to the model would share: the first one ends the run.
@@ -56,7 +56,8 @@ class PassingError(CallError):
     """A failure that may be gone when the call is repeated.
 
     Args:
-        kind: rate_limit, server, timeout, connection or bad_body (an answer that is not what the protocol says).
+        kind: rate_limit, server, timeout, connection (it broke), unreachable (there was none) or bad_body (an answer
+            that is not what the protocol says).
         message: What happened.
         status: HTTP status.
         retry_after: Seconds that the provider asks to wait, None where it does not say.

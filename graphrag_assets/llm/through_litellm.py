@@ -11,7 +11,7 @@ import base64
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -91,7 +91,7 @@ class LiteLLMClient:
 
     async def stream(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], end: StreamEnd
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str]:
         """See :class:`graphrag_assets.llm.clients.Client`."""
         call = {**self._call, **parameters, "messages": _clean_messages(messages)}
         chunks = await self._send("acompletion", {**call, "stream": True, "stream_options": {"include_usage": True}})
@@ -152,7 +152,8 @@ class LiteLLMClient:
         if name == "ContentPolicyViolationError":
             return PermanentError("content_filter", message, 400)
         if "APIConnectionError" in name or isinstance(error, ConnectionError):
-            return PassingError("connection", message)
+            unreachable = any(words in message.lower() for words in ("cannot connect", "connection refused", "connect call failed"))
+            return PassingError("unreachable" if unreachable else "connection", message)
         if name in ("APIResponseValidationError", "JSONDecodeError"):
             return PassingError("bad_body", message)
         if not isinstance(status, int) or status < 300:

@@ -1,5 +1,7 @@
 """Basic search: the text units nearest to the question, by meaning and by words."""
 
+# ruff: noqa: S608 (SQL is put together from names, integers and question marks only)
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -60,12 +62,13 @@ def build_basic_context(
     budget = max_tokens - (join([spoken], tokenizer).tokens + 1 if spoken else 0)
     hits = retrieve(index, question, vector, k)
     ids = [hit.id for hit in hits]
-    sizes = {r["id"]: (r["number"], r["n_tokens"]) for r in index.rows(
-        f"select id, human_readable_id as number, n_tokens from text_units where id in ({marks(ids)})", ids
-    )}
+    sizes = {
+        r["id"]: (r["number"], r["n_tokens"])
+        for r in index.rows(
+            f"select id, human_readable_id as number, n_tokens from text_units where id in ({marks(ids)})", ids
+        )
+    }
     candidates = [sizes[i] for i in ids if i in sizes]
     sources = fill_sources(index, candidates, tokenizer, budget).section()
     found = [{"id": sizes[h.id][0], "score": round(h.score, 5)} for h in hits if h.id in sizes]
     return join([spoken, sources], tokenizer, {"text_units": found})
-
-

@@ -164,7 +164,9 @@ def parse_step(text: str, answer_key: str) -> StepAnswer:
     if not isinstance(answer, str):
         raise ValueError(f'expected a JSON object with the text "{answer_key}"')
     follow_ups = found.get("follow_up_queries")
-    questions = [q.strip() for q in follow_ups if isinstance(q, str) and q.strip()] if isinstance(follow_ups, list) else []
+    questions = (
+        [q.strip() for q in follow_ups if isinstance(q, str) and q.strip()] if isinstance(follow_ups, list) else []
+    )
     return StepAnswer(answer.strip(), parse_score(found.get("score")), tuple(questions))
 
 

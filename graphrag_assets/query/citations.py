@@ -1,5 +1,7 @@
 """Citations that can be trusted: checked against the context that was sent, and resolved to the passage behind them."""
 
+# ruff: noqa: S608 (SQL is put together from names, integers and question marks only)
+
 from __future__ import annotations
 
 import re
@@ -134,7 +136,11 @@ class _Resolver:
         """Title, description and text units of an entity, relationship or claim."""
         if dataset == ENTITIES:
             row = self._one(f"select title, description from entities where human_readable_id = {number}")
-            return row.get("title", ""), row.get("description", ""), self._units("text_unit_entities", "entity", [number])
+            return (
+                row.get("title", ""),
+                row.get("description", ""),
+                self._units("text_unit_entities", "entity", [number]),
+            )
         if dataset == RELATIONSHIPS:
             row = self._one(
                 f"select source || ' – ' || target as title, description from relationships where human_readable_id = {number}"

@@ -106,7 +106,9 @@ class Context:
         return found
 
 
-def join(sections: Iterable[Section | None], tokenizer: TokenCounter, notes: dict[str, object] | None = None) -> Context:
+def join(
+    sections: Iterable[Section | None], tokenizer: TokenCounter, notes: dict[str, object] | None = None
+) -> Context:
     """Put sections together; those without rows are left out."""
     kept = tuple(section for section in sections if section is not None and section.rows)
     text = "\n".join(section.text for section in kept)

@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from graphrag_assets.indexing.asking import Ask
 from graphrag_assets.query.calls import Deadline, Outcome, StepAnswer, call, call_all, parse_step, step_schema
@@ -22,6 +23,7 @@ from graphrag_assets.query.index import Index
 from graphrag_assets.query.local import LocalParameters, build_local_context
 from graphrag_assets.query.models import Models
 from graphrag_assets.query.records import Report
+from graphrag_assets.query.result import merge_citable
 from graphrag_assets.settings import DriftSearchSettings
 from graphrag_assets.storage.tables import ENTITY_VECTORS
 from graphrag_assets.text.templates import render
@@ -69,11 +71,7 @@ class Search:
 
     def add(self, question: str, answer: StepAnswer, contexts: Sequence[Context]) -> None:
         """Take up an answer and its follow-up questions; citations of rows it did not see are removed."""
-        citable: dict[str, dict[int, str]] = {}
-        for context in contexts:
-            for name, rows in context.citable().items():
-                citable.setdefault(name, {}).update(rows)
-        text, dropped = check_citations(answer.text, citable)
+        text, dropped = check_citations(answer.text, merge_citable(context.citable() for context in contexts))
         self.dropped.extend(d for d in dropped if d not in self.dropped)
         if text:
             self.steps.append(Step(question, text, answer.score))
@@ -100,7 +98,7 @@ def folds(found: Sequence[tuple[Report, float]], parts: int) -> list[list[tuple[
     parts = max(1, min(parts, len(found)))
     size, rest = divmod(len(found), parts)
     bounds = [i * size + min(i, rest) for i in range(parts + 1)]
-    return [list(found[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [list(found[a:b]) for a, b in pairwise(bounds)]
 
 
 async def prime(
@@ -117,13 +115,18 @@ async def prime(
     Raises:
         QueryError: None of them gave an answer.
     """
-    contexts = [reports_context(fold, settings.primer_llm_max_tokens, tokenizer) for fold in folds(found, settings.primer_folds)]
+    contexts = [
+        reports_context(fold, settings.primer_llm_max_tokens, tokenizer) for fold in folds(found, settings.primer_folds)
+    ]
     contexts = [context for context in contexts if not context.is_empty]
     calls = [
         call(
             ask,
             [
-                {"role": "system", "content": render(prompt, {"query": search.question, "community_reports": context.text})},
+                {
+                    "role": "system",
+                    "content": render(prompt, {"query": search.question, "community_reports": context.text}),
+                },
                 {"role": "user", "content": search.question},
             ],
             lambda text: parse_step(text, "intermediate_answer"),
@@ -136,7 +139,9 @@ async def prime(
     search.contexts.extend(contexts)
     failed = [outcome.reason for outcome in outcomes if outcome.value is None]
     if len(failed) == len(outcomes):
-        raise QueryError(f"drift search: the primer got no usable answer from the model ({failed[0] if failed else 'no reports fit'})")
+        raise QueryError(
+            f"drift search: the primer got no usable answer from the model ({failed[0] if failed else 'no reports fit'})"
+        )
     if failed:
         search.warnings.append(f"{len(failed)} of {len(outcomes)} primer calls failed ({failed[0]})")
     for context, outcome in zip(contexts, outcomes, strict=True):
@@ -170,7 +175,11 @@ async def explore(
                 for question, vector in zip(questions, vectors, strict=True)
             )
         )
-        variables = {"response_type": response_type, "global_query": search.question, "followups": str(settings.drift_k_followups)}
+        variables = {
+            "response_type": response_type,
+            "global_query": search.question,
+            "followups": str(settings.drift_k_followups),
+        }
         calls = [
             call(
                 ask,
@@ -187,7 +196,9 @@ async def explore(
         outcomes: list[Outcome[StepAnswer]] = await call_all(calls, deadline)
         failed = [outcome.reason for outcome in outcomes if outcome.value is None]
         if failed:
-            search.warnings.append(f"{len(failed)} of {len(outcomes)} follow-up questions of round {number} failed ({failed[0]})")
+            search.warnings.append(
+                f"{len(failed)} of {len(outcomes)} follow-up questions of round {number} failed ({failed[0]})"
+            )
         for question, context, outcome in zip(questions, contexts, outcomes, strict=True):
             if outcome.value is not None:
                 search.contexts.append(context)

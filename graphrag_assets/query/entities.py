@@ -21,7 +21,9 @@ MAX_NAME_CHARACTERS = 16
 OVERSAMPLE = 2
 
 _WORD = re.compile(r"[^\W_]+(?:['’.\-&/][^\W_]+)*\.?")
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+_UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
 
 
 @dataclass(frozen=True)
@@ -140,4 +142,4 @@ def _is_proper(question: str, start: int, end: int) -> bool:
         return True
     capital = name[0] != name[0].lower()
     at_start = not any(c.isalnum() for c in question[:start])
-    return capital and (not at_start or name == name.upper() and len(name) > 1)
+    return capital and (not at_start or (name == name.upper() and len(name) > 1))

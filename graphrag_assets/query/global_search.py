@@ -4,6 +4,8 @@ Microsoft GraphRAG's method with one report a branch: where a report is replaced
 as well. Every batch of reports is read by one map call; the points found are ranked and merged by one reduce call.
 """
 
+# ruff: noqa: S608 (SQL is put together from names, integers and question marks only)
+
 from __future__ import annotations
 
 import random
@@ -52,7 +54,9 @@ def select_reports(index: Index, level: int) -> list[Selected]:
     communities = index.rows(
         f"select community, level, parent, size from communities where level <= {int(level)} order by level desc, community"
     )
-    usable = {r["community"] for r in index.rows(f"select community from community_reports where {lookups.USABLE_REPORT}")}
+    usable = {
+        r["community"] for r in index.rows(f"select community from community_reports where {lookups.USABLE_REPORT}")
+    }
     children: dict[int, list[int]] = {}
     size = {c["community"]: c["size"] for c in communities}
     cover: dict[int, list[int]] = {}
@@ -152,7 +156,9 @@ def _cut(report: Report, weight: float, room: int, tokenizer: TokenCounter) -> R
     return Report(report.number, report.id, "", "", report.level, report.rank)
 
 
-def nearest_reports(index: Index, vector: Sequence[float], k: int, communities: Sequence[int] | None, level: int) -> list[tuple[Report, float]]:
+def nearest_reports(
+    index: Index, vector: Sequence[float], k: int, communities: Sequence[int] | None, level: int
+) -> list[tuple[Report, float]]:
     """The k reports nearest to a question.
 
     Args:

@@ -24,9 +24,7 @@ def question_with_history(question: str, history: Sequence[Turn], max_turns: int
     return "\n".join([question, *asked[:max_turns]])
 
 
-def history_section(
-    history: Sequence[Turn], max_turns: int, tokenizer: TokenCounter, budget: int
-) -> Section | None:
+def history_section(history: Sequence[Turn], max_turns: int, tokenizer: TokenCounter, budget: int) -> Section | None:
     """The newest turns that fit, in the order in which they were spoken.
 
     A turn is a user's message with the answers to it. From the newest one back, messages are added while they fit.

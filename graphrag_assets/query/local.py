@@ -117,7 +117,9 @@ def build_local_context(
     candidates = lookups.text_units_of(index, numbers)
     sources = fill_sources(index, candidates, tokenizer, int(budget * p.text_unit_prop)).section()
     notes: dict[str, object] = {
-        "seeds": [{"id": s.entity.number, "title": s.entity.title, "how": s.how, "score": round(s.score, 4)} for s in seeds],
+        "seeds": [
+            {"id": s.entity.number, "title": s.entity.title, "how": s.how, "score": round(s.score, 4)} for s in seeds
+        ],
         "candidate_reports": len(communities),
         "candidate_text_units": len(candidates),
     }

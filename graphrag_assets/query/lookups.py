@@ -4,6 +4,8 @@ Every function reads the rows it returns and little more, and orders them by rul
 same question always sees the same rows in the same order.
 """
 
+# ruff: noqa: S608 (SQL is put together from names, integers and question marks only)
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -82,7 +84,9 @@ def relationships_of(index: Index, entities: Sequence[int], per_entity: int) -> 
     )
     titles = {e["title"] for e in index.rows(f"select title from entities where human_readable_id in ({selected})")}
     found = [Relationship(**r, links=links[r["number"]]) for r in rows]
-    return sorted(found, key=lambda r: (r.links is not None, -(r.links or 0), -r.rank, r.source not in titles, r.number))
+    return sorted(
+        found, key=lambda r: (r.links is not None, -(r.links or 0), -r.rank, r.source not in titles, r.number)
+    )
 
 
 def claims_of(index: Index, titles: Sequence[str]) -> list[Claim]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag_assets.query.citations import Citable, Cited
 from graphrag_assets.query.context import Context
-
-NO_CALLS: dict[str, Any] = {"calls": 0, "cached": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0, "by_stage": {}}
 
 
 @dataclass(frozen=True)
@@ -25,6 +23,7 @@ class Draft:
         warnings: What went wrong without preventing an answer.
         extractive: True where sentences of the documents were put together, without a model.
         declined: True where nothing was found that answers the question.
+        dropped: Citations that were removed on the way, before this text was written.
     """
 
     text: str
@@ -32,13 +31,14 @@ class Draft:
     warnings: tuple[str, ...] = ()
     extractive: bool = False
     declined: bool = False
+    dropped: tuple[str, ...] = ()
 
     def citable(self) -> dict[str, dict[int, str]]:
         """All rows that the answer may cite."""
         return merge_citable(context.citable() for context in self.contexts)
 
 
-def merge_citable(parts: Iterator[dict[str, dict[int, str]]] | list[dict[str, dict[int, str]]]) -> dict[str, dict[int, str]]:
+def merge_citable(parts: Iterable[Citable]) -> dict[str, dict[int, str]]:
     """The rows of several contexts together."""
     merged: dict[str, dict[int, str]] = {}
     for part in parts:

@@ -61,7 +61,11 @@ def route(index: Index, question: str, has_model: bool) -> Route:
     has_reports = index.count("community_reports") > 0
     if whole and has_reports:
         return Route("global", f"it asks about the documents as a whole ({whole.group().lower()!r})")
-    if has_model and has_reports and (question.count("?") + question.count("？") > 1 or len(question.split()) > LONG_QUESTION):
+    if (
+        has_model
+        and has_reports
+        and (question.count("?") + question.count("？") > 1 or len(question.split()) > LONG_QUESTION)
+    ):
         return Route("drift", "it is several questions in one, or a very broad one")
     named = list(dict.fromkeys(m.entity.title for m in mentions(index, question) if m.proper))
     relation = _RELATION.search(question)

@@ -41,7 +41,9 @@ def relationship_row(relationship: Relationship) -> Row:
     """A relationship as a row."""
     r = relationship
     links = "" if r.links is None else str(r.links)
-    return Row(r.number, r.id, (str(r.number), r.source, r.target, r.description, number_text(r.weight), links), r.description)
+    return Row(
+        r.number, r.id, (str(r.number), r.source, r.target, r.description, number_text(r.weight), links), r.description
+    )
 
 
 def claim_row(claim: Claim) -> Row:

@@ -98,16 +98,15 @@ class Table:
         if missing or unknown:
             raise TableContractError(f"table {self.name}: missing columns {missing}, unknown columns {unknown}")
         table = table.select(self.column_names)
-        try:
-            table = table.cast(self.schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-            raise TableContractError(f"table {self.name}: {error}") from error
         for column in self.columns:
             if not column.nullable and table[column.name].null_count:
                 raise TableContractError(
                     f"table {self.name}: column {column.name} holds {table[column.name].null_count} nulls, none are allowed"
                 )
-        return table
+        try:
+            return table.cast(self.schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+            raise TableContractError(f"table {self.name}: {error}") from error
 
 
 def _c(name: str, type_: pa.DataType, description: str, nullable: bool = False) -> Column:

@@ -1,0 +1,262 @@
+"""What a sentence asserts that another may deny: when, how many, that it is not so, and why.
+
+Rules on the surface of the text, in English; dates are read in German, French and Spanish as well. A rule that is not
+sure reads nothing: a missed assertion costs a contradiction that is not found, a wrong one invents a contradiction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from graphrag_assets.indexing.statements import content_words
+
+_MONTH_NAMES = (
+    "january january jan januar jänner janvier enero",
+    "february february feb februar février febrero",
+    "march march mar märz mars marzo",
+    "april april apr avril abril",
+    "may may mai mayo",
+    "june june jun juni juin junio",
+    "july july jul juli juillet julio",
+    "august august aug août agosto",
+    "september september sep sept septembre septiembre",
+    "october october oct oktober octobre octubre",
+    "november november nov novembre noviembre",
+    "december december dec dezember décembre diciembre",
+)
+_MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES, start=1) for name in names.split()}
+_MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th|\.)?"
+_ISO = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?\b")
+_DAY_MONTH = re.compile(
+    rf"\b((?:{_DAY}(?:\s*,\s*|\s*[-–]\s*|\s+(?:and|to|or|bis|und|et|y|au)\s+))*{_DAY})\s+(?:of\s+|de\s+)?({_MONTH})"
+    rf"(?:,?\s+(?:de\s+)?(\d{{4}})\b)?",
+    re.IGNORECASE,
+)
+_MONTH_DAY = re.compile(rf"\b({_MONTH})\s+({_DAY})(?![\d:])(?:,?\s+(\d{{4}})\b)?", re.IGNORECASE)
+_MONTH_YEAR = re.compile(rf"\b({_MONTH}),?\s+(?:of\s+|de\s+)?(\d{{4}})\b", re.IGNORECASE)
+_YEAR = re.compile(r"\b(?:in|since|until|by|of|from|to|year|after|before|anno|jahr|en)\s+(1[0-9]\d\d|20\d\d)\b", re.IGNORECASE)
+_CLOCK = re.compile(r"\b([01]?\d|2[0-3])[:h]([0-5]\d)(?:\s*([ap])\.?m\b\.?)?|\b(1[0-2]|[1-9])\s*([ap])\.?m\b\.?", re.IGNORECASE)
+
+_SMALL = {
+    word: number
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+        "eighteen nineteen twenty".split()
+    )
+} | {word: 10 * n for n, word in enumerate("thirty forty fifty sixty seventy eighty ninety".split(), start=3)}
+_HOURS = "|".join(list(_SMALL)[1:13])
+_WORD_CLOCK = re.compile(rf"\b({_HOURS})\s+(?:o['’]?clock|in the (morning|afternoon|evening)|at (night))", re.IGNORECASE)
+_SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9}
+_NUMBER = re.compile(
+    rf"(?<![\w.,:/-])(?:(\d{{1,3}}(?:[, \u00a0\u202f]\d{{3}})+|\d+)(\.\d+)?|({'|'.join(list(_SMALL)[2:])}))"
+    rf"(?![\w:/]|[.,]\d|-\d)(?:\s+({'|'.join(_SCALES)}))?(\s*(?:%|per ?cent\b))?",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(
+    r"\b(?:paragraph|exhibit|page|chapter|section|figure|table|no|nos|number|item|bench|pier|piers|arch|arches|day|level|version|"
+    r"article|volume|clause|rule|platform|room|line|class|type|sheet|memo|step)s?\.?\s*$",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"\b(?:not|instead of|rather than|and not)\s+$", re.IGNORECASE)
+_VAGUE = re.compile(
+    r"\b(?:about|around|nearly|almost|some|roughly|over|under|more than|less than|at least|up to|most|least|fewer than)\s+$",
+    re.IGNORECASE,
+)
+
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|den(?:y|ies|ied)|refus(?:e|es|ed)|fail(?:s|ed)? to)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_CAUSE = re.compile(
+    r"\b(?:because of|because|due to|caused by|owing to|as a result of|on account of|brought about by|resulted from|was the result of)\b",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(
+    r"[;:—–()\[\]\"“”«»]|,(?!\d)|(?<=[^\d])\.(?=\s)|\b(?:and|but|or|that|which|who|when|while|because|although|though|whereas|where)\b",
+    re.IGNORECASE,
+)
+
+Date = tuple[int | None, int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A quantity.
+
+    Args:
+        value: Its value.
+        written: As written.
+        units: Stems of the words behind it: what is counted.
+        step: Half of the last digit that was written: 8.4 million is known to 50,000.
+        vague: Whether the text calls it a guess.
+    """
+
+    value: float
+    written: str
+    units: frozenset[str]
+    step: float
+    vague: bool
+
+    def agrees_with(self, other: Number) -> bool:
+        """Whether both may be the same quantity, given how exactly each is stated."""
+        slack = max(self.step, other.step)
+        if self.vague or other.vague:
+            slack = max(slack, 0.25 * max(self.value, other.value))
+        return abs(self.value - other.value) <= slack + 1e-9
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A part of a sentence that asserts one thing.
+
+    Args:
+        text: The clause.
+        words: Stems of what happens, without dates and numbers.
+        dates: Dates as (year, month, day), each part None where it is not stated.
+        times: Times of day in minutes since midnight.
+        numbers: Quantities.
+        negated: Whether it is denied.
+    """
+
+    text: str
+    words: frozenset[str]
+    dates: tuple[Date, ...]
+    times: tuple[int, ...]
+    numbers: tuple[Number, ...]
+    negated: bool
+
+
+@dataclass(frozen=True)
+class Cause:
+    """An effect and what the sentence gives as its cause.
+
+    Args:
+        effect: Stems of what happened.
+        cause: Stems of why.
+        text: The cause as written.
+    """
+
+    effect: frozenset[str]
+    cause: frozenset[str]
+    text: str
+
+
+def clauses(text: str) -> list[Clause]:
+    """The clauses of a sentence that hold more than a bare word."""
+    result = []
+    for start, end in _spans(text):
+        clause = _clause(text[start:end])
+        if clause.words or clause.dates or clause.times or clause.numbers:
+            result.append(clause)
+    return result
+
+
+def cause(text: str) -> Cause | None:
+    """Effect and cause of a sentence, if it names exactly one and does not deny it."""
+    cues = list(_CAUSE.finditer(text))
+    if len(cues) != 1:
+        return None
+    cue = cues[0]
+    before = [text[start:end] for start, end in _spans(text[: cue.start()])]
+    after = re.split(r"[;:.](?=\s|$)|,\s+(?:and|but)\b", text[cue.end() :])[0]
+    if not before or _NEGATION.search(before[-1]):
+        return None
+    effect, reason = frozenset(content_words(before[-1])), frozenset(content_words(after))
+    return Cause(effect, reason, after.strip(" ,\"'”*")) if effect and len(reason) > 1 else None
+
+
+def dates(text: str) -> list[Date]:
+    """Dates in a text."""
+    return _read_dates(text)[0]
+
+
+def agree(left: Date, right: Date) -> bool:
+    """Whether two dates may be the same day, given what each states."""
+    pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
+    return bool(pairs) and all(a == b for a, b in pairs)
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for match in _CLAUSE.finditer(text):
+        joins_values = match.group().lower() in {"and", "or", ","} and re.search(r"\d\.?\s*$", text[start : match.start()])
+        if joins_values and re.match(r"\s*\d", text[match.end() :]):
+            continue  # "14 and 17 November" is one date range
+        if text[start : match.start()].strip():
+            yield start, match.start()
+        start = match.end()
+    if text[start:].strip():
+        yield start, len(text)
+
+
+def _clause(text: str) -> Clause:
+    found_dates, without_dates = _read_dates(text)
+    times, rest = _read_times(without_dates)
+    numbers = tuple(_read_numbers(rest))
+    words = frozenset(w for w in content_words(_NEGATION.sub(" ", _NUMBER.sub(" ", rest))) if not w[0].isdigit())
+    return Clause(text.strip(), words, tuple(found_dates), tuple(times), numbers, bool(_NEGATION.search(text)))
+
+
+def _read_dates(text: str) -> tuple[list[Date], str]:
+    """Dates of a text, and the text without them."""
+    found: list[Date] = []
+
+    def take(match: re.Match[str], parsed: list[Date]) -> str:
+        found.extend(parsed)
+        return " " * len(match.group())
+
+    def number(group: str | None) -> int | None:
+        digits = re.sub(r"\D", "", group or "")
+        return int(digits) if digits else None
+
+    def month(group: str) -> int:
+        return _MONTHS[group.lower().rstrip(".")]
+
+    text = _ISO.sub(lambda m: take(m, [(number(m[1]), number(m[2]), number(m[3]))]), text)
+    text = _DAY_MONTH.sub(
+        lambda m: take(m, [(number(m[3]), month(m[2]), int(day)) for day in re.findall(r"\d{1,2}", m[1])]), text
+    )
+    text = _MONTH_DAY.sub(lambda m: take(m, [(number(m[3]), month(m[1]), number(m[2]))]), text)
+    text = _MONTH_YEAR.sub(lambda m: take(m, [(number(m[2]), month(m[1]), None)]), text)
+    text = _YEAR.sub(lambda m: take(m, [(number(m[1]), None, None)]), text)
+    return found, text
+
+
+def _read_times(text: str) -> tuple[list[int], str]:
+    """Times of day in minutes, and the text without them."""
+    found: list[int] = []
+
+    def minutes(hour: int, minute: int, half: str | None) -> int:
+        if half:
+            hour = hour % 12 + (12 if half.lower() == "p" else 0)
+        return 60 * hour + minute
+
+    def clock(match: re.Match[str]) -> str:
+        hour, minute, half = (match[1], match[2], match[3]) if match[1] else (match[4], "0", match[5])
+        found.append(minutes(int(hour), int(minute), half))
+        return " "
+
+    def words(match: re.Match[str]) -> str:
+        half = {"morning": "a", "afternoon": "p", "evening": "p", "night": "p"}.get((match[2] or match[3] or "").lower())
+        if half:  # "two o'clock" alone may be either half of the day
+            found.append(minutes(_SMALL[match[1].lower()], 0, half))
+        return " "
+
+    return found, _WORD_CLOCK.sub(words, _CLOCK.sub(clock, text)) if text else text
+
+
+def _read_numbers(text: str) -> Iterator[Number]:
+    """Quantities, without those that number a thing (paragraph 18, pier 3) and those that are denied (not fourteen)."""
+    for match in _NUMBER.finditer(text):
+        before = text[max(0, match.start() - 24) : match.start()]
+        if _REFERENCE.search(before) or _DENIED.search(before):
+            continue
+        whole, fraction, word, scale, per_cent = match.groups()
+        exact = float(re.sub(r"\D", "", whole) + (fraction or "")) if whole else float(_SMALL[word.lower()])
+        factor = _SCALES.get((scale or "").lower(), 1)
+        step = 0.5 * 10 ** -max(0, len(fraction or "") - 1) * factor if fraction or factor > 1 else 0.0
+        units = frozenset(content_words(" ".join(text[match.end() :].split()[:4]))[:3]) | ({"%"} if per_cent else set())
+        yield Number(exact * factor, " ".join(match.group().split()), units, step, bool(_VAGUE.search(before)))

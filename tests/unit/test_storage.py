@@ -1,0 +1,182 @@
+"""Files, tables and snapshots: each test runs on a local folder and on a real S3-compatible server."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from graphrag_assets.storage import parquet, tables
+from graphrag_assets.storage.build import BuildArea, Built
+from graphrag_assets.storage.engine import connect
+from graphrag_assets.storage.filesystem import FileSystem, StorageError, open_filesystem
+from graphrag_assets.storage.snapshots import SnapshotError, SnapshotStore
+from graphrag_assets.storage.tables import REJECTED_INPUTS, TableContractError
+from graphrag_assets.storage.vectors import VectorStore, open_vectors
+
+
+@pytest.fixture(params=["local", "s3"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
+    if request.param == "local":
+        return open_filesystem(str(tmp_path / "base"))
+    server, bucket = request.getfixturevalue("s3_server"), request.getfixturevalue("bucket")
+    return open_filesystem(f"s3://{bucket}/some/prefix", server.endpoint_url)
+
+
+def rejected(*files: str) -> pa.Table:
+    return REJECTED_INPUTS.from_rows([{"file": f, "location": "", "reason": "empty", "detail": "d"} for f in files])
+
+
+def test_files_come_back_and_list_in_order(storage: FileSystem) -> None:
+    storage.write("b/two.bin", b"22")
+    storage.write("a.bin", b"1")
+    storage.write("b/two.bin", b"333")
+    assert [(i.path, i.size) for i in storage.list()] == [("a.bin", 1), ("b/two.bin", 3)]
+    assert [i.path for i in storage.list("b")] == ["b/two.bin"]
+    assert storage.read("b/two.bin") == b"333"
+    assert storage.exists("a.bin")
+    storage.delete("a.bin")
+    storage.delete("a.bin")
+    assert not storage.exists("a.bin")
+    assert list(storage.list("nowhere")) == []
+    with pytest.raises(FileNotFoundError):
+        storage.read("a.bin")
+
+
+def test_a_copy_keeps_its_content_when_the_first_is_replaced(storage: FileSystem) -> None:
+    storage.write("x", b"old")
+    storage.copy("x", "kept/x")
+    storage.write("x", b"new")
+    assert storage.read("kept/x") == b"old"
+
+
+def test_of_many_creators_one_succeeds(storage: FileSystem) -> None:
+    won: list[int] = []
+
+    def create(number: int) -> None:
+        try:
+            storage.create("log/1", str(number).encode())
+            won.append(number)
+        except FileExistsError:
+            pass
+
+    threads = [threading.Thread(target=create, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert storage.read("log/1") == str(won[0]).encode()
+
+
+def test_paths_out_of_the_base_are_refused(tmp_path: Path) -> None:
+    local = open_filesystem(str(tmp_path / "base"))
+    (tmp_path / "secret").write_text("s")
+    with pytest.raises(StorageError, match="leads out"):
+        local.read("../secret")
+    with pytest.raises(StorageError, match="gopher"):
+        open_filesystem("gopher://x")
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.txt").write_text("s")
+    base = tmp_path / "base"
+    base.mkdir()
+    (base / "link").symlink_to(tmp_path / "outside")
+    (base / "file.txt").symlink_to(tmp_path / "outside" / "secret.txt")
+    (base / "own.txt").write_text("own")
+    assert [i.path for i in open_filesystem(str(base)).list()] == ["own.txt"]
+
+
+def test_build_area_keeps_table_and_fingerprint(storage: FileSystem) -> None:
+    area = BuildArea(storage)
+    assert area.fingerprint("rejected_inputs") is None
+    area.write("rejected_inputs", Built(rejected("a.txt", "b.txt"), "f1"))
+    assert area.fingerprint("rejected_inputs") == "f1"
+    assert area.read("rejected_inputs", columns=["file"])["file"].to_pylist() == ["a.txt", "b.txt"]
+    with pytest.raises(FileNotFoundError, match="was not built yet"):
+        area.read("entities")
+
+
+def test_equal_tables_give_equal_bytes() -> None:
+    whole = rejected("a", "b", "c")
+    in_chunks = pa.concat_tables([whole.slice(0, 1), whole.slice(1)])
+    assert parquet.to_bytes(whole, REJECTED_INPUTS) == parquet.to_bytes(in_chunks, REJECTED_INPUTS)
+
+
+def test_contracts_are_enforced() -> None:
+    with pytest.raises(TableContractError, match=r"missing columns \['detail'\]"):
+        REJECTED_INPUTS.conform(rejected("a").drop_columns("detail"))
+    with pytest.raises(TableContractError, match="holds 1 nulls"):
+        REJECTED_INPUTS.from_rows([{"file": "a", "location": "", "reason": "r"}])
+
+
+def publish(store: SnapshotStore, *files: str) -> tuple[str, bool]:
+    table = rejected(*files)
+    data = {"rejected_inputs": parquet.to_bytes(table, REJECTED_INPUTS)}
+    manifest, new = store.publish(data, {"rejected_inputs": table.num_rows}, {}, {"method": "fast"})
+    return manifest.id, new
+
+
+def test_a_snapshot_is_published_read_through_duckdb_and_rolled_back(storage: FileSystem) -> None:
+    store = SnapshotStore(storage)
+    assert store.current() is None
+    first, new = publish(store, "a.txt")
+    assert new
+    assert publish(store, "a.txt") == (first, False)
+    second, _ = publish(store, "a.txt", "b.txt")
+    assert [m.id for m in store.list()] == [first, second]
+    manifest = store.current()
+    assert manifest is not None
+    assert (manifest.id, manifest.parent) == (second, first)
+    uri = storage.uri(manifest.tables["rejected_inputs"].path)
+    rows = connect(storage).execute("select file from read_parquet(?) order by file", [uri]).fetchall()
+    assert rows == [("a.txt",), ("b.txt",)]
+    store.rollback(first)
+    assert store.head()[1] == first
+    with pytest.raises(SnapshotError, match=second):
+        store.get("000009-none")
+    with pytest.raises(SnapshotError, match="not a snapshot id"):
+        store.get("../../etc")
+
+
+def test_a_publisher_that_was_overtaken_is_told_and_publishes_nothing(storage: FileSystem) -> None:
+    slow, fast = SnapshotStore(storage), SnapshotStore(storage)
+    head = slow.head()
+    winner, _ = publish(fast, "fast.txt")
+    slow.head = lambda: head  # type: ignore[method-assign]
+    with pytest.raises(SnapshotError, match="another run published"):
+        publish(slow, "slow.txt")
+    assert [m.id for m in fast.list()] == [winner]
+
+
+def vectors(**rows: list[float]) -> pa.Table:
+    return tables.embeddings_table("v", 3).from_rows([{"id": k, "vector": v, "text_hash": f"h{k}"} for k, v in rows.items()])
+
+
+def test_vectors_of_a_batch_are_replaced_and_old_versions_stay(storage: FileSystem) -> None:
+    store = VectorStore(storage, "some/model", 3)
+    store.write("text_unit_text", vectors(a=[1, 0, 0], b=[0, 1, 0]), "batch-000001")
+    store.write("text_unit_text", vectors(c=[0, 0, 1]), "batch-000002")
+    before = store.describe("text_unit_text")
+    assert before.rows == 3
+    store.write("text_unit_text", vectors(b=[0, 0.6, 0.8]), "batch-000001")
+    after = store.describe("text_unit_text")
+    assert (after.rows, after.sha256 == before.sha256) == (2, False)
+    assert store.rows("text_unit_text", "batch-000001")["id"].to_pylist() == ["b"]
+    assert open_vectors(storage, before).count_rows() == 3
+    store.keep_batches("text_unit_text", ["batch-000001"])
+    assert store.rows("text_unit_text")["id"].to_pylist() == ["b"]
+    store.write("text_unit_text", vectors(), "batch-000001")
+    assert store.describe("text_unit_text").rows == 0
+
+
+def test_vector_hash_depends_on_rows_not_on_how_they_came(storage: FileSystem) -> None:
+    one, two = VectorStore(storage, "one", 3), VectorStore(storage, "two", 3)
+    one.write("t", vectors(a=[1, 0, 0], b=[0, 1, 0]), "x")
+    two.write("t", vectors(b=[0, 1, 0]), "y")
+    two.write("t", vectors(a=[1, 0, 0]), "z")
+    assert one.describe("t").sha256 == two.describe("t").sha256
