@@ -1,27 +1,31 @@
-"""Assembling and publishing a snapshot: the last gate."""
+"""Assembling, checking and publishing a snapshot: the last gate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets import __version__
+from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.assets.partitions import every_batch
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import PUBLISHED, described
-from graphrag_assets.indexing.graph import link_tables, text_unit_links
+from graphrag_assets.indexing.links import link_tables, text_unit_links
 from graphrag_assets.indexing.report_context import publish_citations
 from graphrag_assets.indexing.validation import CHECKS, Violation
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage import parquet, tables
-from graphrag_assets.storage.build import BuildArea, TableRef
+from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.snapshots import VectorTable
 from graphrag_assets.storage.vectors import VectorStore, read_marker
+
+#: Whole-corpus tables that a snapshot takes over as they are.
+TAKEN_OVER = ("entities", "relationships", "covariates", "communities", "entity_aliases", "rejected_inputs")
 
 
 def assemble(area: BuildArea, batches: list[str]) -> dict[str, pa.Table]:
@@ -32,66 +36,61 @@ def assemble(area: BuildArea, batches: list[str]) -> dict[str, pa.Table]:
         batches: Batches that hold documents.
 
     Returns:
-        Every table of a snapshot by name, in canonical order, whatever the batches were.
+        Every table of a snapshot by name, in canonical order, however the documents were grouped in batches.
     """
-    corpus = {
-        name: area.read(name)
-        for name in ("entities", "relationships", "covariates", "communities", "entity_aliases", "rejected_inputs")
-    }
-    documents = area.ref("documents", batches).table().sort_by("path")
-    units = _text_units(area, batches, documents)
-    units = _with_links(units, corpus)
-    by_document = _text_units_by_document(units)
-    documents = documents.append_column("human_readable_id", pa.array(range(documents.num_rows), pa.int64()))
-    documents = documents.append_column(
-        "text_unit_ids", pa.array([by_document.get(i, []) for i in documents["id"].to_pylist()], tables.STRINGS)
-    )
-    published = {
-        **corpus,
-        "documents": documents.select(tables.DOCUMENTS.column_names),
-        "text_units": units.select(tables.TEXT_UNITS.column_names),
-    }
-    published["community_reports"] = _reports_for_readers(area.read("community_reports"), published)
+    published = {name: area.read(name) for name in TAKEN_OVER}
+    order = text_unit_order(area.ref("documents", batches), area.ref("text_units", batches))
+    published["text_units"] = _text_units(area, batches, order, published)
+    published["documents"] = _documents(area, batches, published["text_units"])
+    published["community_reports"] = _reports(area.read("community_reports"), published)
     published |= link_tables(
         published["text_units"], published["entities"], published["relationships"], published["communities"]
     )
     return {table.name: table.conform(published[table.name]) for table in tables.PUBLISHED}
 
 
-def _text_units(area: BuildArea, batches: list[str], documents: pa.Table) -> pa.Table:
-    """Text units of all batches with their extraction status, in the order of documents and positions."""
+def _text_units(
+    area: BuildArea, batches: list[str], order: pa.Table, published: Mapping[str, pa.Table]
+) -> pa.Table:
+    """Text units of all batches in corpus order, with the status of their extraction and what was found in them."""
     units = area.ref("text_units", batches).table()
     status = area.ref("extraction_status", batches).table(["text_unit_id", "status", "reason"])
-    order = pa.table({"document_id": documents["id"], "document": pa.array(range(documents.num_rows), pa.int64())})
-    joined = units.join(order, "document_id").join(status, "id", "text_unit_id")
-    joined = joined.sort_by([("document", "ascending"), ("position", "ascending")])
-    return joined.append_column("human_readable_id", pa.array(range(joined.num_rows), pa.int64()))
+    links = text_unit_links(order, published["entities"], published["relationships"], published["covariates"])
+    # Joins lose the order of rows and cannot carry lists: take rows by position instead.
+    position = {unit: i for i, unit in enumerate(units["id"].to_pylist())}
+    status_position = {unit: i for i, unit in enumerate(status["text_unit_id"].to_pylist())}
+    ordered = order["text_unit_id"].to_pylist()
+    units = units.take(pa.array([position[unit] for unit in ordered], pa.int64()))
+    status = status.take(pa.array([status_position[unit] for unit in ordered], pa.int64()))
+    columns = {name: units[name] for name in units.column_names}
+    columns |= {name: links[name] for name in ("entity_ids", "relationship_ids", "covariate_ids")}
+    columns |= {name: status[name] for name in ("status", "reason")}
+    columns["human_readable_id"] = pa.chunked_array([pa.array(range(len(ordered)), pa.int64())])
+    return tables.TEXT_UNITS.from_columns(columns)
 
 
-def _with_links(units: pa.Table, corpus: Mapping[str, pa.Table]) -> pa.Table:
-    links = text_unit_links(units["id"], corpus["entities"], corpus["relationships"], corpus["covariates"])
-    for name in ("entity_ids", "relationship_ids", "covariate_ids"):
-        units = units.append_column(name, links[name])
-    return units
-
-
-def _text_units_by_document(units: pa.Table) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _documents(area: BuildArea, batches: list[str], units: pa.Table) -> pa.Table:
+    """Documents of all batches in the order of their paths, with their text units."""
+    by_document: dict[str, list[str]] = {}
     for document, unit in zip(units["document_id"].to_pylist(), units["id"].to_pylist(), strict=True):
-        found.setdefault(document, []).append(unit)
-    return found
+        by_document.setdefault(document, []).append(unit)
+    documents = area.ref("documents", batches).table().sort_by("path")
+    columns = {name: documents[name] for name in documents.column_names}
+    columns["human_readable_id"] = pa.chunked_array([pa.array(range(documents.num_rows), pa.int64())])
+    lists = [by_document.get(document, []) for document in documents["id"].to_pylist()]
+    columns["text_unit_ids"] = pa.chunked_array([pa.array(lists, tables.STRINGS)])
+    return tables.DOCUMENTS.from_columns(columns)
 
 
-def _reports_for_readers(reports: pa.Table, published: Mapping[str, pa.Table]) -> pa.Table:
+def _reports(reports: pa.Table, published: Mapping[str, pa.Table]) -> pa.Table:
     """Reports cite content ids while they are built; readers want the numbers of this snapshot."""
+    communities = published["communities"]
     numbers = {
         "Entities": _numbers(published["entities"]),
         "Relationships": _numbers(published["relationships"]),
         "Claims": _numbers(published["covariates"]),
         "Sources": _numbers(published["text_units"]),
-        "Reports": dict(
-            zip(published["communities"]["id"].to_pylist(), published["communities"]["community"].to_pylist(), strict=True)
-        ),
+        "Reports": dict(zip(communities["id"].to_pylist(), communities["community"].to_pylist(), strict=True)),
     }
     rows = reports.to_pylist()
     for row in rows:
@@ -127,79 +126,20 @@ def collect_vectors(index: Index, batches: list[str]) -> tuple[dict[str, VectorT
     return vectors, vector_ids
 
 
-def violations(
-    published: Mapping[str, pa.Table], vector_ids: Mapping[str, list[str]], workspace: Workspace
-) -> dict[str, list[Violation]]:
-    """What each check finds wrong with the assembled tables."""
-    return {check.name: check.run(published, vector_ids, workspace.settings.checks) for check in CHECKS}
+#: Violations of one check that its metadata names; the count says how many there are.
+SHOWN = 5
 
 
-def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
-    """Declare index_snapshot."""
-
-    @dg.asset(
-        ins={
-            **{
-                name: dg.AssetIn(name, partition_mapping=every_batch)
-                for name in ("documents", "text_units", "extraction_status")
-            },
-            "text_unit_embeddings": dg.AssetIn(
-                "text_unit_embeddings", partition_mapping=every_batch, input_manager_key="vectors"
-            ),
-        },
-        deps=[
-            "rejected_inputs",
-            "entity_aliases",
-            "entities",
-            "relationships",
-            "covariates",
-            "communities",
-            "community_reports",
-            "entity_embeddings",
-            "community_report_embeddings",
-        ],
-        pool="publish",
-        output_required=False,
-        **described("index_snapshot", PUBLISHED, kinds={"parquet", "lancedb", "duckdb"}),
+def _check_result(name: str, found: list[Violation], blocking: bool) -> dg.AssetCheckResult:
+    severity = dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
+    lines = [str(violation) for violation in found[:SHOWN]]
+    return dg.AssetCheckResult(
+        check_name=name,
+        passed=not found,
+        severity=severity,
+        description="; ".join(lines) or None,
+        metadata={"violations": len(found)},
     )
-    def index_snapshot(
-        context: dg.AssetExecutionContext,
-        index: Index,
-        input_inventory: pa.Table,
-        documents: TableRef,
-        text_units: TableRef,
-        extraction_status: TableRef,
-        text_unit_embeddings: Any,
-    ) -> dg.MaterializeResult[None]:
-        published = assemble(index.build, list(documents.partitions))
-        vectors, vector_ids = collect_vectors(index, list(documents.partitions))
-        found = violations(published, vector_ids, index.workspace)
-        broken = {name: v for name, v in found.items() if v and BLOCKING[name]}
-        if broken:
-            lines = [f"{name}: {violation}" for name, listed in sorted(broken.items()) for violation in listed]
-            raise dg.Failure(
-                "The index was not published, and the published one stays as it is, since these checks failed:\n"
-                + "\n".join(lines),
-                allow_retries=False,
-            )
-        data = {table.name: parquet.to_bytes(published[table.name], table) for table in tables.PUBLISHED}
-        rows = {name: table.num_rows for name, table in published.items()}
-        info = snapshot_info(index.workspace, Fingerprints(index.workspace, input_inventory))
-        manifest, new = index.snapshots.publish(data, rows, vectors, info)
-        return dg.MaterializeResult(
-            metadata={
-                "snapshot": manifest.id,
-                "new": new,
-                "dagster/uri": index.storage.uri(f"snapshots/{manifest.id}"),
-                **{f"rows/{name}": count for name, count in rows.items()},
-                "bytes": sum(len(value) for value in data.values()),
-            }
-        )
-
-    return [index_snapshot]
-
-
-BLOCKING = {check.name: check.blocking for check in CHECKS}
 
 
 def snapshot_info(workspace: Workspace, prints: Fingerprints) -> dict[str, Any]:
@@ -211,3 +151,57 @@ def snapshot_info(workspace: Workspace, prints: Fingerprints) -> dict[str, Any]:
         "fingerprint": prints.whole_input(),
         "release": __version__,
     }
+
+
+def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
+    """Declare index_snapshot with the checks that it has to pass."""
+
+    @dg.asset(
+        deps=[
+            *[
+                dg.AssetDep(name, partition_mapping=every_batch)
+                for name in ("documents", "text_units", "extraction_status", "text_unit_embeddings")
+            ],
+            *TAKEN_OVER,
+            "community_reports",
+            "entity_embeddings",
+            "community_report_embeddings",
+        ],
+        check_specs=[
+            dg.AssetCheckSpec(c.name, asset="index_snapshot", description=c.description, blocking=c.blocking) for c in CHECKS
+        ],
+        pool="publish",
+        output_required=False,
+        **described("index_snapshot", PUBLISHED, kinds={"parquet", "lancedb", "duckdb"}),
+    )
+    def index_snapshot(
+        context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table
+    ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
+        prints = Fingerprints(index.workspace, input_inventory)
+        published = assemble(index.build, prints.batches)
+        vectors, vector_ids = collect_vectors(index, prints.batches)
+        broken: list[str] = []
+        for check in CHECKS:
+            found = check.run(published, vector_ids, index.workspace.settings.checks)
+            broken += [f"{check.name}: {violation}" for violation in found[:SHOWN] if check.blocking]
+            yield _check_result(check.name, found, check.blocking)
+        if broken:
+            raise dg.Failure(
+                "nothing was published, and the published snapshot stays as it is, since these checks failed:\n"
+                + "\n".join(broken),
+                allow_retries=False,
+            )
+        data = {table.name: parquet.to_bytes(published[table.name], table) for table in tables.PUBLISHED}
+        rows = {name: table.num_rows for name, table in published.items()}
+        manifest, new = index.snapshots.publish(data, rows, vectors, snapshot_info(index.workspace, prints))
+        yield dg.MaterializeResult(
+            metadata={
+                "snapshot": manifest.id,
+                "new": new,
+                "dagster/uri": index.storage.uri(f"snapshots/{manifest.id}"),
+                **{f"rows/{name}": count for name, count in sorted(rows.items())},
+                "bytes": sum(len(value) for value in data.values()),
+            }
+        )
+
+    return [index_snapshot]

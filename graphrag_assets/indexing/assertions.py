@@ -75,7 +75,7 @@ _CAUSE = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
-    r"[;:—–()\[\]\"“”«»]|,(?!\d)|(?<=[^\d])\.(?=\s)|\b(?:and|but|or|that|which|who|when|while|because|although|though|whereas|where)\b",
+    r"[;—–()\[\]\"“”«»]|[:,](?!\d)|(?<=[^\d])\.(?=\s)|\b(?:and|but|or|that|which|who|when|while|because|although|though|whereas|where)\b",
     re.IGNORECASE,
 )
 
@@ -90,7 +90,7 @@ class Number:
         value: Its value.
         written: As written.
         units: Stems of the words behind it: what is counted.
-        step: Half of the last digit that was written: 8.4 million is known to 50,000.
+        step: Half of the last digit that counts: 8.4 million is known to 50,000.
         vague: Whether the text calls it a guess.
     """
 
@@ -105,7 +105,7 @@ class Number:
         slack = max(self.step, other.step)
         if self.vague or other.vague:
             slack = max(slack, 0.25 * max(self.value, other.value))
-        return abs(self.value - other.value) <= slack + 1e-9
+        return abs(self.value - other.value) <= slack
 
 
 @dataclass(frozen=True)
@@ -257,6 +257,15 @@ def _read_numbers(text: str) -> Iterator[Number]:
         whole, fraction, word, scale, per_cent = match.groups()
         exact = float(re.sub(r"\D", "", whole) + (fraction or "")) if whole else float(_SMALL[word.lower()])
         factor = _SCALES.get((scale or "").lower(), 1)
-        step = 0.5 * 10 ** -max(0, len(fraction or "") - 1) * factor if fraction or factor > 1 else 0.0
+        step = _step(exact, fraction) * factor
         units = frozenset(content_words(" ".join(text[match.end() :].split()[:4]))[:3]) | ({"%"} if per_cent else set())
         yield Number(exact * factor, " ".join(match.group().split()), units, step, bool(_VAGUE.search(before)))
+
+
+def _step(value: float, fraction: str | None) -> float:
+    """Half of the last digit that counts; zeros at the end of a large number may come from rounding."""
+    if fraction:
+        return 0.5 * 10.0 ** -(len(fraction) - 1)
+    digits = str(int(value))
+    zeros = len(digits) - len(digits.rstrip("0")) if value >= 100 else 0
+    return 0.5 * 10.0**zeros if zeros or value >= 20 else 0.0

@@ -34,7 +34,7 @@ _HINT = (
 
 @dataclass(frozen=True)
 class _Question:
-    """A conversation and the key of its answer."""
+    """A conversation, the schema that is sent with it, and the key of its answer."""
 
     messages: list[dict[str, str]]
     schema: Mapping[str, Any] | None
@@ -50,14 +50,25 @@ class _Outcome:
     error: AnswerError | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Attempt(Generic[T]):
-    """One answer, judged."""
+    """One answer, judged.
+
+    Args:
+        text: Text without reasoning.
+        status: Why it cannot be used.
+        reason: The same in words.
+        reply: The usable answer.
+        final: True where asking again is pointless.
+        told: True where the reason is the parser's and may help the model.
+    """
 
     text: str
-    value: T | None = None
-    status: AnswerStatus | None = None
+    status: AnswerStatus = "failed"
     reason: str = ""
+    reply: Reply[T] | None = None
+    final: bool = False
+    told: bool = False
 
 
 class Answers:
@@ -162,18 +173,80 @@ class Answers:
     async def _answer(
         self, stage: str, account: StageUsage, question: _Question, parse: Callable[[str], T], partial: bool
     ) -> Reply[T]:
-        """Ask until an answer can be used; it is stored. Neither cut nor refused answers are asked for more than twice."""
-        attempts = 0
-        counts = {"failed": 0, "truncated": 0, "refused": 0}
-        most = self.calls.settings.answer_attempts
-        cut = ""
-        last: _Attempt[T] | None = None
-        while True:
-            attempts += 1
-            messages, parameters = self._next(question, last, attempts)
-            attempt = await self._attempt(account, messages, parameters, question.schema, parse, attempts, cut)
-            if attempt.status is None:
-                assert attempt.value is not None or last is None or True
+        """Ask until an answer can be used, and store it; else take a cut one where that is allowed, else raise."""
+        tries: list[_Attempt[T]] = []
+        while not tries or self._again(tries):
+            attempt = await self._attempt(account, question, parse, tries)
+            tries.append(attempt)
+            if attempt.reply is not None:
                 self._cache.put_answer(question.key, dumps({"text": attempt.text}), stage)
-                return Reply(attempt.value, attempt.text, attempts)  # type: ignore[arg-type]
-            raise NotImplementedError
+                return attempt.reply
+        if partial and (cut := [a.text for a in tries if a.status == "truncated" and a.text]):
+            longest = max(cut, key=len)
+            try:
+                return Reply(parse(longest), longest, len(tries), truncated=True)
+            except ValueError:
+                pass
+        last = tries[-1]
+        raise AnswerError(last.status, last.reason, len(tries), last.text)
+
+    def _again(self, tries: Sequence[_Attempt[T]]) -> bool:
+        """Whether to ask once more: neither cut nor refused answers are asked for more than twice."""
+        last = tries[-1]
+        if last.final or len(tries) >= self.calls.settings.answer_attempts:
+            return False
+        return last.status == "failed" or sum(a.status == last.status for a in tries) < 2
+
+    async def _attempt(
+        self, account: StageUsage, question: _Question, parse: Callable[[str], T], tries: Sequence[_Attempt[T]]
+    ) -> _Attempt[T]:
+        """Ask once, and judge the answer."""
+        messages, parameters = _hinted(question.messages, tries), self._more_tokens(tries)
+        characters = sum(len(message["content"]) for message in messages)
+
+        async def call() -> ChatAnswer:
+            return await self.calls.client.chat(messages, parameters, question.schema)
+
+        try:
+            answer = await self.calls.send(account, characters, call, repeat=bool(tries))
+        except PassingError as error:
+            return _Attempt("", "failed", f"no answer after all repeats, last: {error}", final=True)
+        except PermanentError as error:
+            if error.kind == "content_filter":
+                return _Attempt("", "refused", "the provider's content filter stopped the question", final=True)
+            reason = "the prompt is longer than the model's context: " if error.kind == "context_length" else ""
+            return _Attempt("", "failed", f"{reason}{error}", final=True)
+        text = strip_reasoning(answer.text or "")
+        if answer.refusal or answer.finish == "content_filter":
+            return _Attempt(text, "refused", "the model refused to answer")
+        if answer.finish == "length":
+            return _Attempt(text, "truncated", "the answer was cut at the token limit")
+        if not text:
+            return _Attempt(text, "failed", "the answer was empty")
+        try:
+            return _Attempt(text, reply=Reply(parse(text), text, len(tries) + 1))
+        except ValueError as error:
+            refused = getattr(error, "status", None) == "refused"
+            return _Attempt(text, "refused" if refused else "failed", _one_line(str(error)), told=True)
+
+    def _more_tokens(self, tries: Sequence[_Attempt[T]]) -> dict[str, Any]:
+        """Twice the tokens that the settings allow, after an answer was cut; nothing where they set no limit."""
+        if not any(attempt.status == "truncated" for attempt in tries):
+            return {}
+        own = self.calls.settings.call_args
+        return {
+            name: own[name] * 2 for name in ("max_tokens", "max_completion_tokens") if isinstance(own.get(name), int)
+        }
+
+
+def _hinted(messages: list[dict[str, str]], tries: Sequence[_Attempt[T]]) -> list[dict[str, str]]:
+    """The conversation, with the parser's objection where asking alike has brought the same useless answer twice."""
+    if len(tries) < 2 or not tries[-1].told or tries[-1].text != tries[-2].text:
+        return messages
+    last = messages[-1]
+    return [*messages[:-1], {**last, "content": last["content"] + _HINT.format(reason=tries[-1].reason)}]
+
+
+def _one_line(reason: str) -> str:
+    line = " ".join(clean(reason).split())
+    return line if len(line) <= MAX_REASON else line[: MAX_REASON - 1] + "…"

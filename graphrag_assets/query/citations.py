@@ -143,13 +143,16 @@ class _Resolver:
             )
         if dataset == RELATIONSHIPS:
             row = self._one(
-                f"select source || ' – ' || target as title, description from relationships where human_readable_id = {number}"
+                f"""select source || ' – ' || target as title, description from relationships
+                    where human_readable_id = {number}"""
             )
             units = self._units("relationship_text_units", "relationship", [number])
             return row.get("title", ""), row.get("description", ""), units
         row = self._one(
-            f"""select c.subject_id as title, coalesce(c.source_text, c.description) as description, t.human_readable_id as unit
-                from covariates c left join text_units t on t.id = c.text_unit_id where c.human_readable_id = {number}"""
+            f"""select c.subject_id as title, coalesce(c.source_text, c.description) as description,
+                t.human_readable_id as unit
+                from covariates c left join text_units t on t.id = c.text_unit_id
+                where c.human_readable_id = {number}"""
         )
         return row.get("title", ""), row.get("description") or "", [row["unit"]] if row.get("unit") is not None else []
 

@@ -139,9 +139,8 @@ async def prime(
     search.contexts.extend(contexts)
     failed = [outcome.reason for outcome in outcomes if outcome.value is None]
     if len(failed) == len(outcomes):
-        raise QueryError(
-            f"drift search: the primer got no usable answer from the model ({failed[0] if failed else 'no reports fit'})"
-        )
+        why = failed[0] if failed else "no report fits into drift_search.primer_llm_max_tokens"
+        raise QueryError(f"drift search: the primer got no usable answer from the model ({why})")
     if failed:
         search.warnings.append(f"{len(failed)} of {len(outcomes)} primer calls failed ({failed[0]})")
     for context, outcome in zip(contexts, outcomes, strict=True):
@@ -206,7 +205,7 @@ async def explore(
 
 
 def reduce_text(search: Search, max_tokens: int, tokenizer: TokenCounter) -> str:
-    """What the reduce call reads: whole answers, the most useful first, within the budget; what does not fit is skipped."""
+    """What the reduce call reads: whole answers within the budget, the most useful first; what does not fit is skipped."""
     blocks: list[str] = []
     used = 0
     for step in sorted(search.steps, key=lambda s: -s.score):

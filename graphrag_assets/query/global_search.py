@@ -1,7 +1,7 @@
 """Global search: map-reduce over the reports of the whole corpus.
 
-Microsoft GraphRAG's method with one report a branch: where a report is replaced by those of its children, it is not sent
-as well. Every batch of reports is read by one map call; the points found are ranked and merged by one reduce call.
+Microsoft GraphRAG's method with one report a branch: where a report is replaced by those of its children, it is not
+sent as well. Every batch of reports is read by one map call; the points found are ranked and merged by one reduce call.
 """
 
 # ruff: noqa: S608 (SQL is put together from names, integers and question marks only)
@@ -52,7 +52,8 @@ def select_reports(index: Index, level: int) -> list[Selected]:
         In the order of the reports table: deepest level first, then by community.
     """
     communities = index.rows(
-        f"select community, level, parent, size from communities where level <= {int(level)} order by level desc, community"
+        f"""select community, level, parent, size from communities where level <= {int(level)}
+            order by level desc, community"""
     )
     usable = {
         r["community"] for r in index.rows(f"select community from community_reports where {lookups.USABLE_REPORT}")

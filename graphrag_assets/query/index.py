@@ -5,6 +5,8 @@ more. Vector tables are opened at the version that the snapshot names, at their 
 be shared by threads, and knows nothing of Dagster.
 """
 
+# ruff: noqa: S608 (SQL is put together from names and file addresses only)
+
 from __future__ import annotations
 
 import threading
@@ -89,7 +91,8 @@ class Index:
                 if described is None:
                     held = sorted(self.manifest.vectors) or "none"
                     raise QueryError(
-                        f"snapshot {self.snapshot} holds no vectors {name!r} (it holds {held}); run graphrag-assets index again"
+                        f"snapshot {self.snapshot} holds no vectors {name!r} (it holds {held}): "
+                        "run graphrag-assets index again"
                     )
                 self._vectors[name] = VectorIndex(self.filesystem, described)
             return self._vectors[name]

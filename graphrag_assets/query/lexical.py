@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from graphrag_assets.query.index import Index
+from graphrag_assets.query.index import Index, Record
 from graphrag_assets.query.matching import terms
 from graphrag_assets.query.vectors import Hit
 
@@ -38,9 +38,8 @@ def search_text_units(index: Index, question: str, k: int) -> list[Hit]:
     idf = [math.log(1 + (total - found[i] + 0.5) / (found[i] + 0.5)) for i in range(len(words))]
     mean = (index.rows("select avg(length(text)) as mean from text_units")[0]["mean"]) or 1.0
 
-    def score(row: dict[str, object]) -> float:
+    def score(row: Record) -> float:
         counts, length = row["counts"], row["length"]
-        assert isinstance(counts, Sequence) and isinstance(length, int)
         norm = K1 * (1 - B + B * length / mean)
         return sum(idf[i] * n * (K1 + 1) / (n + norm) for i, n in enumerate(counts) if n)
 
@@ -48,7 +47,7 @@ def search_text_units(index: Index, question: str, k: int) -> list[Hit]:
     return [Hit(row["id"], value) for value, row in ranked[:k]]
 
 
-def _count(index: Index, words: Sequence[str]) -> list[dict[str, object]]:
+def _count(index: Index, words: Sequence[str]) -> list[Record]:
     """Text units that hold any of the words, with the number of times they hold each."""
     spaced = [not _is_pair(word) for word in words]
     texts = ["normalised" if s else "folded" for s in spaced]
@@ -60,7 +59,8 @@ def _count(index: Index, words: Sequence[str]) -> list[dict[str, object]]:
         for text, s, n in zip(texts, spaced, lengths, strict=True)
     )
     sql = f"""
-        with folded as (select id, human_readable_id as number, length(text) as length, lower(text) as folded from text_units),
+        with folded as (
+            select id, human_readable_id as number, length(text) as length, lower(text) as folded from text_units),
         prepared as (
             select *, ' ' || regexp_replace(folded, '[^\\p{{L}}\\p{{N}}]+', ' ', 'g') || ' ' as normalised from folded),
         counted as (select id, number, length, [{counts}] as counts from prepared)

@@ -32,7 +32,8 @@ def entities_by_title(index: Index, titles: Sequence[str]) -> dict[str, Entity]:
         return {}
     listed = marks(titles)
     merged = index.rows(
-        f"select alias, min(title) as title from entity_aliases where decision = 'merged' and alias in ({listed}) group by alias",
+        f"""select alias, min(title) as title from entity_aliases
+            where decision = 'merged' and alias in ({listed}) group by alias""",
         titles,
     )
     canonical = {r["alias"]: r["title"] for r in merged}
@@ -140,7 +141,8 @@ def text_units_of(index: Index, entities: Sequence[int]) -> list[tuple[int, int]
     tokens = {
         r["number"]: r["n_tokens"]
         for r in index.rows(
-            f"select human_readable_id as number, n_tokens from text_units where human_readable_id in ({integers(order)})"
+            f"""select human_readable_id as number, n_tokens from text_units
+                where human_readable_id in ({integers(order)})"""
         )
     }
     return [(unit, tokens[unit]) for unit in order if unit in tokens]

@@ -1,4 +1,7 @@
-"""Rows of the published tables, as searches use them. ``number`` is human_readable_id: what contexts and citations show."""
+"""Rows of the published tables, as searches use them.
+
+``number`` is human_readable_id: what contexts and citations show.
+"""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ async def global_(question: Question) -> Draft:
         selected = await asyncio.to_thread(global_search.select_reports, question.index, question.community_level)
     if not selected:
         raise QueryError(
-            f"global search: snapshot {question.index.snapshot} holds no usable report at level {question.community_level} or above"
+            f"global search: snapshot {question.index.snapshot} holds no usable report "
+            f"up to level {question.community_level}"
         )
     if question.models.chat is None:
         return await _extractive_global(question, [s.community for s in selected])
@@ -112,7 +113,8 @@ async def drift_(question: Question) -> Draft:
         )
     if not found:
         raise QueryError(
-            f"drift search: snapshot {question.index.snapshot} holds no usable report at level {question.community_level} or above"
+            f"drift search: snapshot {question.index.snapshot} holds no usable report "
+            f"up to level {question.community_level}"
         )
     parameters = LocalParameters.of_drift(question.settings, question.level)
     tokenizer = question.models.tokenizer

@@ -35,19 +35,19 @@ _NAMES = {
     "text units": "Sources",
 }
 _KNOWN = "|".join(sorted((name.replace(" ", "[ _]") for name in _NAMES), key=len, reverse=True))
-# Ids hold no brackets; 400 characters are some 60 ids, more is not a citation but text. No two \s* stand side by side:
-# the patterns stay linear on long blanks.
+# Ids hold no brackets; 400 characters are some 60 ids, more is not a citation but text. No two \s* stand side by side, so
+# that long blanks cost linear time.
 _IDS = r"\s*(?:ids?\s*)?(?:[:：]\s*)?[(（]([^()（）\[\]［］【】]{0,400})[)）]"
 _PART = re.compile(rf"(?<!\w)({_KNOWN}){_IDS}", re.IGNORECASE)
 
 
 def _groups(name: str) -> str:
-    group = rf"(?:{name}){_IDS}".replace("([^", "(?:[^")
-    return rf"{group}(?:\s*(?:[;；,，、]\s*)?(?:and\s+)?{group})*\s*(?:[.;；]\s*)?"
+    group = rf"(?>(?:{name}){_IDS})".replace("([^", "(?:[^")  # atomic: one way to read a group, so no backtracking into it
+    return rf"{group}(?>\s*(?:[;；,，、]\s*)?(?:and\s+)?{group})*+\s*(?:[.;；]\s*)?"
 
 
 # After the word Data any name may stand (an unknown data set is cited in vain, and can be dropped); without it only known ones.
-_ANY = r"[^\W\d][\w /&-]{0,40}"
+_ANY = r"[^\W\d][\w/&-]{0,40}+(?: [\w/&-]{1,40}+){0,4}"
 _MARKER = re.compile(
     rf"[\[［【(（]\s*(?:data|数据|資料)\s*[:：]\s*{_groups(_ANY)}[\]］】)）]|[\[［【]\s*{_groups(_KNOWN)}[\]］】]", re.IGNORECASE
 )

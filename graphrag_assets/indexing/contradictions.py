@@ -1,0 +1,371 @@
+"""Candidates for contradictions between the sources of a corpus.
+
+Two kinds of evidence: claims with the same subject, object and type but another status or other dates; and sentences from
+different documents that tell the same event of the same entity with another date, another quantity, a denial or
+another cause. Precision before number: what is reported becomes a finding of a report. So
+
+* the words of the event must agree, not only its subject; what a sentence says is taken clause by clause;
+* values must exclude each other at the precision at which they are stated (May 2031 and 4 May 2031 agree, 8 and 8.4 million too);
+* an event told with more than three different values is a series (a diary, a log, minutes of a regular meeting) and is left out.
+
+Pairs are found through words that few sentences share (blocking); no step compares all sentences with each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal
+
+from graphrag_assets.indexing import assertions
+from graphrag_assets.indexing.assertions import Cause, Clause
+from graphrag_assets.indexing.statements import Statement, Statements, content_words
+
+Row = Mapping[str, Any]
+Kind = Literal["date", "number", "status", "negation", "cause"]
+
+#: A word that more clauses share says too little to bring two of them together.
+_MAX_BLOCK = 30
+#: Share of the words (by weight) of the shorter clause that the other one must have.
+_OVERLAP = {"date": 0.6, "number": 0.6, "negation": 0.75, "cause": 0.6}
+#: Shared words of the event that are asked for.
+_SHARED = {"date": 2, "number": 2, "negation": 3, "cause": 2}
+#: Within one document narrators repeat rather than contradict themselves.
+_SAME_DOCUMENT_OVERLAP = 0.9
+#: Two causes that share more of their words than this are one cause in other words.
+_SAME_CAUSE = 0.5
+#: More different values than this are a series of events.
+_MAX_VALUES = 3
+
+
+@dataclass(frozen=True)
+class Side:
+    """One account.
+
+    Args:
+        text: The sentence or claim.
+        text_unit_id: Text unit that it stands in.
+        value: What it asserts: the date, the number, the status, the cause.
+        claim_id: Id of the claim, where it is one.
+        also: Further text units that give the same account, sorted.
+    """
+
+    text: str
+    text_unit_id: str
+    value: str
+    claim_id: str = ""
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two accounts that exclude each other.
+
+    Args:
+        kind: What they disagree on.
+        title: Entity that both are about: of those they share, the one that the fewest sentences name.
+        first: The account that stands first in the order of documents.
+        second: The other one.
+        score: Certainty from 0 to 1.
+    """
+
+    kind: Kind
+    title: str
+    first: Side
+    second: Side
+    score: float
+
+
+@dataclass(frozen=True)
+class Conflicts:
+    """Result of :func:`find_conflicts`.
+
+    Args:
+        conflicts: Conflicts, most certain first.
+        left_out: Conflicts above the limit, which were left out.
+        series: Groups of accounts that were taken for a series of events.
+    """
+
+    conflicts: tuple[Conflict, ...]
+    left_out: int = 0
+    series: int = 0
+
+
+def find_conflicts(statements: Statements, claims: Sequence[Row] = (), *, max_conflicts: int = 1000) -> Conflicts:
+    """Find accounts that exclude each other.
+
+    Args:
+        statements: Sentences of the corpus with the entities they name.
+        claims: Rows of the covariates table, in its order.
+        max_conflicts: Most conflicts that are kept, by score; how many are left out is told.
+
+    Returns:
+        The same conflicts whatever the order of the claims.
+    """
+    pairs = [*_claim_pairs(claims), *_Sentences(statements).pairs()]
+    conflicts, series = _merge(pairs)
+    conflicts.sort(key=lambda c: (-c.score, c.kind, c.title, c.first.text, c.second.text, c.first.text_unit_id))
+    return Conflicts(tuple(conflicts[:max_conflicts]), max(0, len(conflicts) - max_conflicts), series)
+
+
+# --- merging ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Account:
+    """A side of a pair before merging."""
+
+    order: tuple[Any, ...]
+    text: str
+    text_unit_id: str
+    value: str
+    claim_id: str = ""
+
+
+@dataclass(frozen=True)
+class _Pair:
+    kind: Kind
+    title: str
+    left: _Account
+    right: _Account
+    score: float
+
+
+def _merge(pairs: Iterable[_Pair]) -> tuple[list[Conflict], int]:
+    """One conflict per event and pair of values, told by its best pair; groups with too many values are series."""
+    groups: dict[tuple[Kind, Any], list[_Pair]] = defaultdict(list)
+    parent: dict[Any, Any] = {}
+
+    def find(item: Any) -> Any:
+        while parent.setdefault(item, item) != item:
+            parent[item] = item = parent[parent[item]]
+        return item
+
+    ordered = sorted(pairs, key=lambda p: (p.kind, -p.score, p.left.order, p.right.order))
+    for pair in ordered:
+        left, right = ((pair.kind, account.order) for account in (pair.left, pair.right))
+        parent[find(left)] = find(right)
+    for pair in ordered:
+        groups[pair.kind, find((pair.kind, pair.left.order))].append(pair)
+    conflicts: list[Conflict] = []
+    series = 0
+    for (kind, _), members in groups.items():
+        if len({account.value for pair in members for account in (pair.left, pair.right)}) > _MAX_VALUES and kind != "cause":
+            series += 1
+            continue
+        conflicts += _by_values(members)
+    return conflicts, series
+
+
+def _by_values(members: list[_Pair]) -> Iterator[Conflict]:
+    by_values: dict[frozenset[str], list[_Pair]] = defaultdict(list)
+    for pair in members:
+        by_values[frozenset((pair.left.value, pair.right.value))].append(pair)
+    for pairs in by_values.values():
+        best = pairs[0]
+        units: dict[str, set[str]] = defaultdict(set)
+        for pair in pairs:
+            for account in (pair.left, pair.right):
+                units[account.value].add(account.text_unit_id)
+        first, second = sorted((best.left, best.right), key=lambda account: account.order)
+        yield Conflict(best.kind, best.title, _side(first, units), _side(second, units), round(best.score, 4))
+
+
+def _side(account: _Account, units: Mapping[str, set[str]]) -> Side:
+    also = tuple(sorted(units[account.value] - {account.text_unit_id}))
+    return Side(account.text, account.text_unit_id, account.value, account.claim_id, also)
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+def _claim_pairs(claims: Sequence[Row]) -> Iterator[_Pair]:
+    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for claim in claims:
+        groups[claim["subject_id"], claim["object_id"], claim["type"]].append(claim)
+    for key in sorted(groups):
+        subject_words = set(content_words(f"{key[0]} {key[1]}"))
+        rows = sorted(groups[key], key=lambda row: row["id"])
+        told = [(row, frozenset(content_words(row["description"])) - subject_words) for row in rows]
+        for (left, left_words), (right, right_words) in _blocked_claims(told):
+            shared = len(left_words & right_words) / max(1, min(len(left_words), len(right_words)))
+            if shared >= 0.5:
+                yield from _compare_claims(left, right, shared)
+
+
+def _blocked_claims(told: list[tuple[Row, frozenset[str]]]) -> Iterator[tuple[Any, Any]]:
+    """Pairs of claims that share a word which few claims of their group have."""
+    blocks: dict[str, list[int]] = defaultdict(list)
+    for i, (_, words) in enumerate(told):
+        for word in words:
+            blocks[word].append(i)
+    pairs = {pair for block in blocks.values() if len(block) <= _MAX_BLOCK for pair in combinations(block, 2)}
+    for i, j in sorted(pairs):
+        yield told[i], told[j]
+
+
+def _compare_claims(left: Row, right: Row, shared: float) -> Iterator[_Pair]:
+    def account(row: Row, value: str) -> _Account:
+        return _Account((row["text_unit_id"], row["id"]), row["description"], row["text_unit_id"], value, row["id"])
+
+    status = {left["status"], right["status"]}
+    if len(status) == 2 and "TRUE" in status:
+        certainty = 0.9 if "FALSE" in status else 0.5
+        yield _Pair("status", left["subject_id"], account(left, left["status"]), account(right, right["status"]), certainty * shared)
+    spans = [(row["start_date"] or "NONE", row["end_date"] or "NONE") for row in (left, right)]
+    read = [[d for part in span for d in assertions.dates(part[:10])] for span in spans]
+    if all(read) and not any(assertions.agree(a, b) for a in read[0] for b in read[1]) and not _overlap_in_time(*spans):
+        values = [start[:10] if start == end or end == "NONE" else f"{start[:10]}/{end[:10]}" for start, end in spans]
+        yield _Pair("date", left["subject_id"], account(left, values[0]), account(right, values[1]), 0.7 * shared)
+
+
+def _overlap_in_time(left: tuple[str, str], right: tuple[str, str]) -> bool:
+    """Whether two spans of ISO dates share a day; a span within another is more exact, not another."""
+    if "NONE" in (*left, *right):
+        return False
+    return left[0][:10] <= right[1][:10] and right[0][:10] <= left[1][:10]
+
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A clause with the sentence that it stands in; words without those of the entities that the sentence names."""
+
+    statement: Statement
+    clause: Clause
+    words: frozenset[str]
+    reason: Cause | None = None
+
+
+@dataclass
+class _Sentences:
+    """Finds pairs of sentences; the weight of a word is its rarity among all sentences (inverse document frequency)."""
+
+    statements: Statements
+    weights: dict[str, float] = field(default_factory=dict)
+    unit_titles: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def __post_init__(self) -> None:
+        frequency: Counter[str] = Counter()
+        for statement in self.statements.all:
+            frequency.update(set(statement.words))
+            self.unit_titles[statement.text_unit_id].update(statement.titles)
+        total = len(self.statements.all)
+        self.weights = {word: math.log(1 + total / count) for word, count in frequency.items()}
+
+    def pairs(self) -> Iterator[_Pair]:
+        """All pairs of accounts that exclude each other."""
+        told = [item for statement in self.statements.all if statement.complete for item in self._told(statement)]
+        dated = [item for item in told if item.clause.dates or item.clause.times]
+        counted = [item for item in told if item.clause.numbers]
+        caused = [item for item in told if item.reason]
+        yield from self._compare("date", dated, dated, _dates_differ)
+        yield from self._compare("number", counted, counted, _numbers_differ)
+        yield from self._compare("cause", caused, caused, _causes_differ)
+        denied = [item for item in told if item.clause.negated]
+        yield from self._compare("negation", denied, [item for item in told if not item.clause.negated], _denies)
+
+    def _told(self, statement: Statement) -> Iterator[_Told]:
+        for clause in assertions.clauses(statement.text):
+            yield _Told(statement, clause, clause.words)
+        reason = assertions.cause(statement.text)
+        if reason:
+            effect = Clause(reason.text, reason.effect, (), (), (), False)
+            yield _Told(statement, effect, reason.effect, reason)
+
+    def _compare(self, kind: Kind, left: list[_Told], right: list[_Told], differ: Any) -> Iterator[_Pair]:
+        for a, b in self._candidates(left, right, _SHARED[kind]):
+            if a.statement.text_unit_id == b.statement.text_unit_id:
+                continue
+            values = differ(a, b)
+            if values is None:
+                continue
+            overlap = self._overlap(a.words, b.words)
+            title, near = self._shared_title(a.statement, b.statement)
+            needed = _OVERLAP[kind] if near else max(_OVERLAP[kind], 0.75)
+            if a.statement.document_id == b.statement.document_id:
+                needed = max(needed, _SAME_DOCUMENT_OVERLAP)
+            if title and overlap >= needed:
+                accounts = [
+                    _Account((item.statement.order,), item.statement.text, item.statement.text_unit_id, value)
+                    for item, value in zip((a, b), values, strict=True)
+                ]
+                yield _Pair(kind, title, accounts[0], accounts[1], overlap * (0.9 if near else 0.7))
+
+    def _candidates(self, left: list[_Told], right: list[_Told], shared: int) -> Iterator[tuple[_Told, _Told]]:
+        """Pairs that share enough words, found through words that few clauses have."""
+        blocks: dict[str, list[int]] = defaultdict(list)
+        for j, item in enumerate(right):
+            for word in item.words:
+                blocks[word].append(j)
+        same = left is right
+        for i, item in enumerate(left):
+            near: Counter[int] = Counter()
+            for word in item.words:
+                if len(blocks[word]) <= _MAX_BLOCK:
+                    near.update(j for j in blocks[word] if not same or j > i)
+            for j in sorted(near):
+                if len(item.words & right[j].words) >= shared:
+                    yield item, right[j]
+
+    def _overlap(self, left: frozenset[str], right: frozenset[str]) -> float:
+        """Weight of the shared words, as a share of the lighter clause."""
+        lighter = min(self._weight(left), self._weight(right))
+        return self._weight(left & right) / lighter if lighter else 0.0
+
+    def _weight(self, words: frozenset[str]) -> float:
+        return sum(self.weights.get(word, 1.0) for word in sorted(words))
+
+    def _shared_title(self, left: Statement, right: Statement) -> tuple[str, bool]:
+        """The rarest entity that both sentences name, else that both text units name; and whether the sentences do."""
+        near = set(left.titles) & set(right.titles)
+        shared = near or self.unit_titles[left.text_unit_id] & self.unit_titles[right.text_unit_id]
+        by_title = self.statements.by_title
+        return min(shared, key=lambda title: (len(by_title.get(title, ())), title), default=""), bool(near)
+
+
+def _dates_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
+    """Values of two clauses whose dates or times of day exclude each other."""
+    a, b = left.clause, right.clause
+    days_agree = any(assertions.agree(x, y) for x in a.dates for y in b.dates)
+    times_agree = any(x == y for x in a.times for y in b.times)
+    other_day = bool(a.dates and b.dates) and not days_agree
+    other_time = bool(a.times and b.times) and not times_agree and not (other_day and not (a.dates and b.dates))
+    return (_when(a), _when(b)) if other_day or other_time else None
+
+
+def _when(clause: Clause) -> str:
+    days = ["-".join(f"{part:02d}" if part is not None else "?" for part in day) for day in clause.dates]
+    return " ".join([*sorted(set(days)), *(f"{time // 60:02d}:{time % 60:02d}" for time in sorted(set(clause.times)))])
+
+
+def _numbers_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
+    """Values of two clauses that count the same thing differently."""
+    a, b = left.clause, right.clause
+    if a.dates and b.dates and not any(assertions.agree(x, y) for x in a.dates for y in b.dates):
+        return None  # figures of different days
+    comparable = [(x, y) for x in a.numbers for y in b.numbers if x.units & y.units]
+    if not comparable or any(x.agrees_with(y) for x in a.numbers for y in b.numbers):
+        return None
+    x, y = max(comparable, key=lambda pair: (len(pair[0].units & pair[1].units), pair[0].written, pair[1].written))
+    return x.written, y.written
+
+
+def _causes_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
+    if left.reason is None or right.reason is None:
+        return None
+    a, b = left.reason.cause, right.reason.cause
+    return None if len(a & b) > _SAME_CAUSE * min(len(a), len(b)) else (left.reason.text, right.reason.text)
+
+
+def _denies(left: _Told, right: _Told) -> tuple[str, str] | None:
+    """A denial and its assertion: the assertion says little else, and both speak of the same time."""
+    a, b = left.clause, right.clause
+    if a.dates and b.dates and not any(assertions.agree(x, y) for x in a.dates for y in b.dates):
+        return None
+    return (a.text, b.text) if len(a.words ^ b.words) <= 2 else None

@@ -1,0 +1,249 @@
+"""JSON out of model answers.
+
+Models wrap JSON in prose and code fences, think aloud before it, leave trailing commas, write NaN, use single quotes,
+forget the last brace. All of that is read. What is not read is an answer that was cut inside a string: half a sentence
+looks like a whole one later, so such an answer is refused unless the caller asks for the part.
+
+Nothing is ever evaluated: only JSON parsers look at the text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+#: Objects that are tried in one answer. Prose holds few braces; the limit keeps hostile text from costing quadratic time.
+_MAX_CANDIDATES = 32
+
+_THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_OPEN = re.compile(r"<(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
+_THOUGHT_CLOSE = re.compile(r"</(?:think|thinking|reasoning|thought)\s*>", re.IGNORECASE)
+_FENCE = re.compile(r"```[\w+-]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
+_OBJECT_START = re.compile(r"[{｛](?=\s*(?:[\"'“”＂「}｝]|[A-Za-z_]\w*\s*[:：]|$))")
+
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+_BARE_WORD = re.compile(rf"({_STRING})|(?<![\w.])(NaN|[+-]?Infinity|nan|[+-]?inf|None|undefined|True|False)(?![\w.])", re.DOTALL)
+_WORDS = {"True": "true", "False": "false"}
+_FULL_WIDTH = re.compile(rf"({_STRING})|([｛｝［］：，＂])", re.DOTALL)
+_ASCII = str.maketrans("｛｝［］：，＂", '{}[]:,"')
+# A single quote is structure where JSON punctuation touches it, else an apostrophe.
+_SINGLE_QUOTED = re.compile(r"(?<=[{\[,:])(\s*)'((?:[^'\\]|\\.|'(?!\s*[:,}\]]))*+)'(?=\s*[:,}\]])", re.DOTALL)
+
+
+def strip_reasoning(text: str) -> str:
+    """The answer without the reasoning that some models write before it.
+
+    Reads ``<think>…</think>`` and its relatives; also where the opening mark is missing (it was part of the prompt), or
+    the closing one is (the answer was cut while thinking: then nothing is left).
+    """
+    text = _THOUGHT.sub("", text)
+    closings = list(_THOUGHT_CLOSE.finditer(text))
+    if closings:
+        text = text[closings[-1].end() :]
+    opening = _THOUGHT_OPEN.search(text)
+    if opening:
+        text = text[: opening.start()]
+    return text.strip()
+
+
+def strip_fence(text: str) -> str:
+    """The content of the longest code fence, or the text itself when there is none; an unclosed fence mark is dropped."""
+    fenced = _FENCE.findall(text)
+    if fenced:
+        return str(max(fenced, key=len)).strip()
+    return re.sub(r"^\s*```[\w+-]*[ \t]*\r?\n?|```\s*$", "", text).strip()
+
+
+def parse_json_object(text: str, keys: Sequence[str] = (), *, list_key: str | None = None, partial: bool = False) -> dict[str, Any]:
+    """Read the JSON object of an answer.
+
+    Args:
+        text: Answer of a model.
+        keys: Keys that the object should have. Of several objects the one with most of them is taken, the later one of
+            equals; an object with none of them is refused.
+        list_key: Where the answer may be a bare list, the key under which it is returned.
+        partial: Take what is complete of an answer that was cut.
+
+    Returns:
+        The object. Numbers are finite (others are null), strings can be written as UTF-8.
+
+    Raises:
+        ValueError: There is no such object, or the answer was cut.
+    """
+    text = strip_reasoning(text)
+    if not text:
+        raise ValueError("the answer is empty; expected a JSON object")
+    best: dict[str, Any] | None = None
+    best_score = -1
+    cut = False
+    for candidate in _candidates(text):
+        try:
+            value = _read(candidate, partial)
+        except _CutError:
+            cut = True
+            continue
+        if isinstance(value, list):
+            value = _from_list(value, keys, list_key)
+        if not isinstance(value, dict):
+            continue
+        score = sum(key in value for key in keys)
+        if score >= best_score and (score or not keys):
+            best, best_score = value, score
+            if keys and score == len(keys):
+                break
+    if best is None:
+        expected = f"a JSON object with {', '.join(keys)}" if keys else "a JSON object"
+        raise ValueError(f"the answer was cut; expected {expected}" if cut else f"the answer holds no JSON that can be read; expected {expected}")
+    cleaned = _clean(best)
+    assert isinstance(cleaned, dict)
+    return cleaned
+
+
+class _CutError(ValueError):
+    """The text ends inside a string or before its brackets close in a way that loses content."""
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """Parts of the text that may be the JSON, most likely first."""
+    yield text
+    for block in _FENCE.findall(text):
+        yield block.strip()
+    position = 0
+    for _ in range(_MAX_CANDIDATES):
+        start = _OBJECT_START.search(text, position)
+        if start is None:
+            return
+        end = _balanced_end(text, start.start())
+        yield text[start.start() : end]
+        # An object that closes is done with; within one that never does, another may begin (a brace in the prose).
+        position = end if end < len(text) else start.end()
+
+
+def _read(text: str, partial: bool) -> Any:
+    """Parse with ever more tolerance; None when it is no JSON at all."""
+    stripped = text.strip()
+    if stripped[:1] not in {"{", "[", "｛", "［"}:
+        return None
+    for repaired in (stripped, _mend(stripped)):
+        try:
+            return json.loads(repaired, strict=False, parse_constant=lambda name: None)
+        except (ValueError, RecursionError):
+            continue
+    mended = _mend(stripped)
+    closed = _close(mended, partial)
+    for repaired in dict.fromkeys((closed, _mend(closed))):
+        try:
+            return json.loads(repaired, strict=False, parse_constant=lambda name: None)
+        except (ValueError, RecursionError):
+            continue
+    return _repair(closed)
+
+
+def _mend(text: str) -> str:
+    """Common slips outside of strings: full-width punctuation, single quotes, trailing commas, words that JSON lacks."""
+    text = _FULL_WIDTH.sub(lambda m: m.group(1) or m.group(2).translate(_ASCII), text)
+    if not re.search(r'[{\[,]\s*"', text):
+        text = _SINGLE_QUOTED.sub(lambda m: m.group(1) + json.dumps(m.group(2).replace("\\'", "'"), ensure_ascii=False), text)
+    text = _TRAILING_COMMA.sub(lambda m: m.group(1) or "", text)
+    return _BARE_WORD.sub(lambda m: m.group(1) or _WORDS.get(m.group(2), "null"), text)
+
+
+def _scan(text: str, start: int) -> Iterator[tuple[int, str]]:
+    """Brackets outside of strings, and the quotes that begin and end strings, with their positions."""
+    inside = False
+    for token in re.compile(r'\\.|["{}\[\]]', re.DOTALL).finditer(text, start):
+        character = token.group()
+        if character == '"':
+            inside = not inside
+            yield token.start(), '"'
+        elif not inside and len(character) == 1:
+            yield token.start(), character
+
+
+def _balanced_end(text: str, start: int) -> int:
+    """Position after the bracket that closes the one at start; the end of the text when none does."""
+    depth = 0
+    for position, token in _scan(text, start):
+        if token in "{[":
+            depth += 1
+        elif token in "}]":
+            depth -= 1
+            if depth <= 0:
+                return position + 1
+    return len(text)
+
+
+def _close(text: str, partial: bool) -> str:
+    """Add the brackets that are missing at the end.
+
+    Raises:
+        _CutError: The text ends inside a string or after a comma or colon, and the part is not wanted.
+    """
+    stack: list[str] = []
+    inside = False
+    safe: tuple[int, list[str]] = (0, [])  # after the last closed bracket: position and what is open there
+    for position, token in _scan(text, 0):
+        if token == '"':
+            inside = not inside
+        elif token in "{[":
+            stack.append("}" if token == "{" else "]")
+        elif stack and stack[-1] == token:
+            stack.pop()
+            safe = (position + 1, list(stack)) if len(stack) < _MAX_CANDIDATES else safe
+            if not stack:
+                return text[: position + 1]
+        elif token in stack:  # a bracket of another kind was forgotten
+            return text
+    if not stack:
+        return text
+    if not inside and text.rstrip()[-1:] in {"}", "]", '"', "e", "l", *"0123456789"} and not _ends_with_key(text):
+        return text.rstrip() + "".join(reversed(stack))
+    if not partial:
+        raise _CutError("the answer was cut")
+    position, open_then = safe
+    return text[:position] + "".join(reversed(open_then)) if position else ""
+
+
+def _ends_with_key(text: str) -> bool:
+    """Whether the last string of an object that is not closed is a key without a value."""
+    return bool(re.search(rf'[{{,]\s*{_STRING}\s*$', text[-2000:], re.DOTALL)) and not re.search(r"\[[^\]{}]*$", text[-2000:])
+
+
+def _repair(text: str) -> Any:
+    """Last resort: a library that guesses what was meant."""
+    from json_repair import repair_json
+
+    try:
+        value = repair_json(text, return_objects=True, skip_json_loads=True)
+    except Exception:  # whatever a guess trips over, the text is not JSON
+        return None
+    return value if isinstance(value, dict | list) else None
+
+
+def _from_list(value: list[Any], keys: Sequence[str], list_key: str | None) -> Any:
+    """A bare list: the one object in it that has the keys, or the list under its key."""
+    objects = [item for item in value if isinstance(item, dict)]
+    if keys:
+        fitting = [item for item in objects if any(key in item for key in keys)]
+        if fitting:
+            return max(fitting, key=lambda item: sum(key in item for key in keys))
+    elif len(objects) == 1 and len(value) == 1 and list_key is None:
+        return objects[0]
+    return {list_key: value} if list_key is not None else None
+
+
+def _clean(value: Any) -> Any:
+    """Numbers finite, strings writable as UTF-8, keys strings."""
+    if isinstance(value, dict):
+        return {str(_clean(key)): _clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    return value
