@@ -6,7 +6,7 @@ Sections and keys that mean the same are moved to where they stand here; the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,7 +76,10 @@ _MODEL_UNUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "rate_limit_strategy": ("limits hold in a sliding window", ("static",)),
     "organization": ("set OPENAI_ORGANIZATION in the environment", ()),
     "proxy": ("set HTTPS_PROXY in the environment", ()),
-    "audience": ("a managed identity asks for the default audience of Azure", ("https://cognitiveservices.azure.com/.default",)),
+    "audience": (
+        "a managed identity asks for the default audience of Azure",
+        ("https://cognitiveservices.azure.com/.default",),
+    ),
     "responses": ("there is no mock model; let api_base name a test server", ()),
     "n": ("one answer is used", (1,)),
 }
@@ -203,7 +206,9 @@ class _Translator:
         for section, instead in _VERSION_1.items():
             if section in self.out.tree:
                 self._pop((section,))
-                self.out.problems.append(((section,), f"a section of Microsoft GraphRAG version 1; its place is {instead}"))
+                self.out.problems.append(
+                    ((section,), f"a section of Microsoft GraphRAG version 1; its place is {instead}")
+                )
 
     def _input_type(self) -> None:
         """Version 2.0 had the kind of storage in input.type; version 3 has a reader named markitdown."""
@@ -212,14 +217,19 @@ class _Translator:
         for key in ("type", "file_type"):
             if self._get(("input", key)) == "markitdown":
                 self._set(("input", key), "auto")
-                self._notice(("input", key), "read as auto", "PDF, Word and HTML files have readers of their own", harmless=True)
+                self._notice(
+                    ("input", key), "read as auto", "PDF, Word and HTML files have readers of their own", harmless=True
+                )
 
     def _output_type(self) -> None:
         for section in ("output", "output_storage", "storage"):
             path = (section, "type")
             if self._has(path) and (kind := self._pop(path)) not in ("file", "s3", None):
                 self.out.problems.append(
-                    (path, f"{kind!r} is not supported: the index lives in a folder or an S3 prefix; write storage.base")
+                    (
+                        path,
+                        f"{kind!r} is not supported: the index lives in a folder or an S3 prefix; write storage.base",
+                    )
                 )
 
     def _cache(self) -> None:
@@ -231,7 +241,9 @@ class _Translator:
                 self._set(("cache", "enabled"), False)
                 self.out.origins["cache", "enabled"] = kind_path
             elif kind not in (None, "json", "file"):
-                self._notice(kind_path, "not used", "answers are kept in a local file, see cache.path; enabled: false keeps none")
+                self._notice(
+                    kind_path, "not used", "answers are kept in a local file, see cache.path; enabled: false keeps none"
+                )
         for path in (("cache", "storage", "base_dir"), ("cache", "base_dir")):
             if self._has(path):
                 if isinstance(folder := self._get(path), str) and not isinstance(folder, Unset):
@@ -249,7 +261,11 @@ class _Translator:
         if flag and columns:
             self._set(path, columns)
         elif flag:
-            self._notice(self.out.written(path), "not used", "name the metadata fields to prepend: chunking.prepend_metadata: [title]")
+            self._notice(
+                self.out.written(path),
+                "not used",
+                "name the metadata fields to prepend: chunking.prepend_metadata: [title]",
+            )
 
     def _prompt_files(self) -> None:
         """A prompt at its usual place that does not exist means the packaged prompt, not a failed run.
@@ -258,12 +274,17 @@ class _Translator:
         """
         for path, name in _PROMPTS.items():
             file = self._get(path)
-            usual = {f"prompts/{name}.txt", f"prompts/{'drift_search_reduce_prompt' if name == 'drift_reduce_prompt' else name}.txt"}
+            usual = {
+                f"prompts/{name}.txt",
+                f"prompts/{'drift_search_reduce_prompt' if name == 'drift_reduce_prompt' else name}.txt",
+            }
             if not isinstance(file, str) or file.removeprefix("./") not in usual or (self.root / file).is_file():
                 continue
             self._pop(path)
             own = (self.root / f"prompts/{name}.txt").is_file()
-            why = f"the file {file} does not exist; " + (f"prompts/{name}.txt is used" if own else "the packaged prompt is used")
+            why = f"the file {file} does not exist; " + (
+                f"prompts/{name}.txt is used" if own else "the packaged prompt is used"
+            )
             self._notice(path, "not used", why, harmless=own)
 
     # --- models of version 2 ---
@@ -280,7 +301,9 @@ class _Translator:
             if isinstance(models[model_id], dict):
                 self._model(model_id, slots)
             else:
-                self.out.problems.append((("models", model_id), "expected a model entry: a section with type, model, api_key"))
+                self.out.problems.append(
+                    (("models", model_id), "expected a model entry: a section with type, model, api_key")
+                )
         self.out.tree.pop("models")
         if slots and not self._has(("concurrent_requests",)):
             self._set(("concurrent_requests",), max(slots))
@@ -301,7 +324,7 @@ class _Translator:
         self.out.origins[new] = old
         entry = self._get(old)
         if isinstance(kind, str) and kind.startswith("azure_"):
-            entry.setdefault("model_provider", "azure")
+            entry["model_provider"] = entry.get("model_provider") or "azure"
         for key in list(entry):
             self._model_key((*old, key), (*new, key), slots)
 
@@ -316,9 +339,13 @@ class _Translator:
         elif key == "model_supports_json":
             if value is False:
                 self._set((*new[:-1], "structured_output"), False)
-            self._notice(old, "read as structured_output", "unset asks for JSON by schema where the model can", harmless=True)
+            self._notice(
+                old, "read as structured_output", "unset asks for JSON by schema where the model can", harmless=True
+            )
         elif key in ("tokens_per_minute", "requests_per_minute") and value == "auto":
-            self._notice(old, "not used", "without limits the gateway follows the provider's answers; write a number for a limit")
+            self._notice(
+                old, "not used", "without limits the gateway follows the provider's answers; write a number for a limit"
+            )
         elif key == "max_retries" and isinstance(value, int) and value < 0:
             self._notice(old, "not used", "the number of repeats must be bounded; see retry.max_retries")
         elif key in _MODEL_MOVES:
@@ -334,13 +361,19 @@ class _Translator:
             rule = unused_rule(dotted(here))
             if rule and (rule.whole or not isinstance(value, dict) or not value):
                 del node[key]
-                self._notice(here, "not used", rule.why, rule.harmless(value) or (key == "names" and _all_embeddings(value)))
+                self._notice(
+                    here, "not used", rule.why, rule.harmless(value) or (key == "names" and _all_embeddings(value))
+                )
             elif isinstance(value, dict):
                 self._take_out_unused(value, here)
 
     def _drop_empty(self) -> None:
         for path in _empty_sections(self.out.tree):
-            if path[0] in SECTIONS_WITHOUT_COUNTERPART or path in (("input", "storage"), ("cache", "storage")) or path[-1] == "metrics":
+            if (
+                path[0] in SECTIONS_WITHOUT_COUNTERPART
+                or path in (("input", "storage"), ("cache", "storage"))
+                or path[-1] == "metrics"
+            ):
                 self._pop(path)
         for section in SECTIONS_WITHOUT_COUNTERPART:
             if self.out.tree.get(section, section) in (None, {}, []):
@@ -348,13 +381,10 @@ class _Translator:
 
 
 def _section_of(kind: Any) -> str | None:
-    sections: dict[str, Callable[[str], bool]] = {
-        "embedding_models": lambda text: text.endswith("embedding"),
-        "completion_models": lambda text: text.endswith("chat"),
-    }
+    """Section for a model type of version 2, such as chat, openai_chat or azure_openai_embedding; None for other types."""
     if not isinstance(kind, str) or kind.startswith("mock"):
         return None
-    return next((section for section, fits in sections.items() if fits(kind)), None)
+    return "embedding_models" if kind.endswith("embedding") else "completion_models" if kind.endswith("chat") else None
 
 
 def _all_embeddings(value: Any) -> bool:

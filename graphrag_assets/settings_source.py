@@ -24,7 +24,9 @@ OVERRIDE_PREFIX = "GRAPHRAG__"
 
 _MAX_NODES = 100_000
 _MAX_DEPTH = 40
-_VARIABLE = re.compile(r"\$(?:(?P<dollar>\$)|(?P<plain>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<bad>\{))")
+_VARIABLE = re.compile(
+    r"\$(?:(?P<dollar>\$)|(?P<plain>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<bad>\{))"
+)
 _NUMBER_OR_BOOLEAN = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|true|false|null", re.IGNORECASE)
 
 # Variables that a .env file set in this process, so that another workspace's .env can take their place.
@@ -116,7 +118,9 @@ def parse_json_text(text: str, file: Path) -> Source:
     try:
         tree = json.loads(text or "{}", object_pairs_hook=unique)
     except json.JSONDecodeError as error:
-        raise SettingsError(f"{file}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}") from error
+        raise SettingsError(
+            f"{file}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
+        ) from error
     if not isinstance(tree, dict):
         raise SettingsError(f"{file}: expected an object of sections, found {_kind(tree)}")
     return Source(tree)
@@ -131,7 +135,9 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in _KEPT_AS_TEXT]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
 
 
 def parse_yaml_text(text: str, file: Path) -> Source:
@@ -187,7 +193,9 @@ class _Builder:
                 continue
             key = self.loader.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise SettingsError(f"{self.file}, line {_line(key_node)}: the key {key!r} is not text; put it in quotes")
+                raise SettingsError(
+                    f"{self.file}, line {_line(key_node)}: the key {key!r} is not text; put it in quotes"
+                )
             if key in seen:
                 raise SettingsError(
                     f"{self.file}, line {_line(key_node)}: the key {dotted((*path, key))} stands twice "
@@ -208,7 +216,9 @@ def _line(node: yaml.Node) -> int:
 
 
 def _kind(value: object) -> str:
-    return {list: "a list", str: "text", int: "a number", float: "a number", bool: "a boolean"}.get(type(value), type(value).__name__)
+    return {list: "a list", str: "text", int: "a number", float: "a number", bool: "a boolean"}.get(
+        type(value), type(value).__name__
+    )
 
 
 # --- environment -----------------------------------------------------------------------------------------------------
@@ -242,7 +252,9 @@ def load_dotenv(folder: Path) -> None:
             _from_dotenv[name] = text
 
 
-def substitute(tree: dict[str, Any], environment: Mapping[str, str], report: Callable[[KeyPath, str], None]) -> dict[str, Any]:
+def substitute(
+    tree: dict[str, Any], environment: Mapping[str, str], report: Callable[[KeyPath, str], None]
+) -> dict[str, Any]:
     """Replace ``$NAME``, ``${NAME}`` and ``${NAME:-default}`` in all text values; ``$$`` is a literal dollar sign.
 
     Keys and comments are left alone, and what a variable holds is not searched again. A ``$`` before anything else
@@ -271,7 +283,10 @@ def substitute(tree: dict[str, Any], environment: Mapping[str, str], report: Cal
             if match["dollar"]:
                 return "$"
             if match["bad"]:
-                report(path, "'${' begins a variable such as ${NAME} or ${NAME:-default}; write $${ for the characters themselves")
+                report(
+                    path,
+                    "'${' begins a variable such as ${NAME} or ${NAME:-default}; write $${ for the characters themselves",
+                )
                 return match.group()
             name = match["plain"] or match["braced"]
             found = environment.get(name)

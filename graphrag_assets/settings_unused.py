@@ -57,7 +57,11 @@ UNUSED: tuple[Unused, ...] = (
     # general
     Unused("root_dir", "the root is the folder of the settings file", always=True),
     Unused("async_mode", "calls are always made with asyncio", always=True),
-    Unused("workflows", "the tables of an index are the assets of the DAG; materialize a selection of them in Dagster", whole=True),
+    Unused(
+        "workflows",
+        "the tables of an index are the assets of the DAG; materialize a selection of them in Dagster",
+        whole=True,
+    ),
     Unused("parallelization.stagger", "calls are spread by rate_limit of the model's entry", always=True),
     Unused("*.model_instance_name", "the cache is addressed by content and needs no names", always=True),
     Unused("*.strategy", "the keys of the section itself say all", whole=True),
@@ -70,15 +74,35 @@ UNUSED: tuple[Unused, ...] = (
     *(Unused(f"input.storage.{key}", _FOLDERS) for key in _AZURE_KEYS),
     *(Unused(f"input.{key}", _FOLDERS) for key in _AZURE_KEYS if key != "encoding"),
     Unused("input.file_filter", "choose files with input.file_pattern", whole=True),
-    *(Unused(f"{section}.{key}", _FOLDERS) for section in ("output", "output_storage", "storage") for key in _AZURE_KEYS),
+    *(
+        Unused(f"{section}.{key}", _FOLDERS)
+        for section in ("output", "output_storage", "storage")
+        for key in _AZURE_KEYS
+    ),
     Unused("outputs.*", "a workspace has one index; use a workspace for each"),
-    Unused("update_index_output.*", "every run is incremental and publishes a snapshot of its own in storage.base", always=True),
-    Unused("update_output_storage.*", "every run is incremental and publishes a snapshot of its own in storage.base", always=True),
+    Unused(
+        "update_index_output.*",
+        "every run is incremental and publishes a snapshot of its own in storage.base",
+        always=True,
+    ),
+    Unused(
+        "update_output_storage.*",
+        "every run is incremental and publishes a snapshot of its own in storage.base",
+        always=True,
+    ),
     Unused("cache.storage.type", "the cache is a local file, see cache.path", same=("file",)),
     Unused("cache.storage.*", "the cache is a local file, see cache.path"),
     *(Unused(f"cache.{key}", "the cache is a local file, see cache.path") for key in _AZURE_KEYS),
-    Unused("reporting.type", "logs go to stderr and to Dagster, rejected inputs and failed text units to tables", same=("file",)),
-    Unused("reporting.base_dir", "logs go to stderr and to Dagster, rejected inputs and failed text units to tables", same=("logs",)),
+    Unused(
+        "reporting.type",
+        "logs go to stderr and to Dagster, rejected inputs and failed text units to tables",
+        same=("file",),
+    ),
+    Unused(
+        "reporting.base_dir",
+        "logs go to stderr and to Dagster, rejected inputs and failed text units to tables",
+        same=("logs",),
+    ),
     Unused("reporting.*", "logs go to stderr and to Dagster, rejected inputs and failed text units to tables"),
     Unused("table_provider.type", "tables are Parquet files", same=("parquet",)),
     Unused("table_provider.batch_size", "tables are Parquet files", always=True),
@@ -98,7 +122,9 @@ UNUSED: tuple[Unused, ...] = (
     Unused("embed_text.vector_store_id", _LANCE, always=True),
     Unused("extract_graph.encoding_model", "tokens are counted as chunking.encoding_model says"),
     Unused("extract_claims.encoding_model", "tokens are counted as chunking.encoding_model says"),
-    Unused("extract_graph_nlp.concurrent_requests", "extract_graph_nlp.processes sets the number of processes", always=True),
+    Unused(
+        "extract_graph_nlp.concurrent_requests", "extract_graph_nlp.processes sets the number of processes", always=True
+    ),
     Unused("extract_graph_nlp.async_mode", "extract_graph_nlp.processes sets the number of processes", always=True),
     Unused("extract_graph_nlp.text_analyzer.extractor_type", _SPACY, same=("regex_english",)),
     Unused("extract_graph_nlp.text_analyzer.word_delimiter", _SPACY, same=(" ",)),
@@ -120,12 +146,19 @@ UNUSED: tuple[Unused, ...] = (
     ),
     Unused("basic_search.max_tokens", _CALL_ARGS),
     Unused("basic_search.text_unit_prop", "the whole context of a basic search is text units"),
-    Unused("basic_search.conversation_history_max_turns", "local_search.conversation_history_max_turns holds for all searches"),
+    Unused(
+        "basic_search.conversation_history_max_turns",
+        "local_search.conversation_history_max_turns holds for all searches",
+    ),
     Unused("global_search.map_max_tokens", "the length of a map answer is global_search.map_max_length, in words"),
     Unused("global_search.reduce_max_tokens", "the length of the answer is global_search.reduce_max_length, in words"),
     Unused("global_search.dynamic_search_llm", "reports are rated by the model of global_search.completion_model_id"),
     Unused("*_search.concurrency", "concurrent_requests limits the calls of all searches", always=True),
-    Unused("*_search.dynamic_search_concurrent_coroutines", "concurrent_requests limits the calls of all searches", always=True),
+    Unused(
+        "*_search.dynamic_search_concurrent_coroutines",
+        "concurrent_requests limits the calls of all searches",
+        always=True,
+    ),
     Unused("drift_search.max_tokens", _CALL_ARGS),
     Unused("drift_search.reduce_temperature", _CALL_ARGS, same=(0,)),
     Unused("drift_search.local_search_temperature", _CALL_ARGS, same=(0,)),

@@ -14,6 +14,7 @@ Pairs are found through words that few sentences share (blocking); no step compa
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from graphrag_assets.indexing import assertions
-from graphrag_assets.indexing.assertions import Cause, Clause
+from graphrag_assets.indexing.assertions import Cause, Clause, Number
 from graphrag_assets.indexing.statements import Statement, Statements, content_words
 
 Row = Mapping[str, Any]
@@ -29,10 +30,11 @@ Kind = Literal["date", "number", "status", "negation", "cause"]
 
 #: A word that more clauses share says too little to bring two of them together.
 _MAX_BLOCK = 30
-#: Share of the words (by weight) of the shorter clause that the other one must have.
-_OVERLAP = {"date": 0.6, "number": 0.6, "negation": 0.75, "cause": 0.6}
-#: Shared words of the event that are asked for.
-_SHARED = {"date": 2, "number": 2, "negation": 3, "cause": 2}
+#: Share of the words (by weight) of the shorter account that the other one must have. Clauses are compared, and for
+#: numbers whole sentences: what is counted ("118 mm of rain") often fills a clause, what happened stands in the next.
+_OVERLAP = {"date": 0.6, "number": 0.4, "negation": 0.75, "cause": 0.6}
+#: Shared words of the event that are asked for, beside the names of entities and what is counted.
+_SHARED = {"date": 2, "number": 2, "negation": 3, "cause": 1}
 #: Within one document narrators repeat rather than contradict themselves.
 _SAME_DOCUMENT_OVERLAP = 0.9
 #: Two causes that share more of their words than this are one cause in other words.
@@ -136,7 +138,6 @@ class _Pair:
 
 def _merge(pairs: Iterable[_Pair]) -> tuple[list[Conflict], int]:
     """One conflict per event and pair of values, told by its best pair; groups with too many values are series."""
-    groups: dict[tuple[Kind, Any], list[_Pair]] = defaultdict(list)
     parent: dict[Any, Any] = {}
 
     def find(item: Any) -> Any:
@@ -146,36 +147,49 @@ def _merge(pairs: Iterable[_Pair]) -> tuple[list[Conflict], int]:
 
     ordered = sorted(pairs, key=lambda p: (p.kind, -p.score, p.left.order, p.right.order))
     for pair in ordered:
-        left, right = ((pair.kind, account.order) for account in (pair.left, pair.right))
-        parent[find(left)] = find(right)
+        parent[find((pair.kind, pair.left.order))] = find((pair.kind, pair.right.order))
+    groups: dict[Any, list[_Pair]] = defaultdict(list)
     for pair in ordered:
-        groups[pair.kind, find((pair.kind, pair.left.order))].append(pair)
+        groups[find((pair.kind, pair.left.order))].append(pair)
     conflicts: list[Conflict] = []
     series = 0
-    for (kind, _), members in groups.items():
-        if len({account.value for pair in members for account in (pair.left, pair.right)}) > _MAX_VALUES and kind != "cause":
+    for members in groups.values():
+        values = _full_values(account.value for pair in members for account in (pair.left, pair.right))
+        if len(set(values.values())) > _MAX_VALUES and members[0].kind != "cause":
             series += 1
-            continue
-        conflicts += _by_values(members)
+        else:
+            conflicts += _by_values(members, values)
     return conflicts, series
 
 
-def _by_values(members: list[_Pair]) -> Iterator[Conflict]:
+def _full_values(values: Iterable[str]) -> dict[str, str]:
+    """The fullest form of each value: a date without a year stands for the one with it, where there is exactly one."""
+    distinct = sorted(set(values))
+    full = {}
+    for value in distinct:
+        pattern = re.compile(re.escape(value).replace(r"\?", r"\d+"))
+        fuller = [other for other in distinct if "?" not in other and pattern.fullmatch(other)]
+        full[value] = fuller[0] if "?" in value and len(fuller) == 1 else value
+    return full
+
+
+def _by_values(members: list[_Pair], full: Mapping[str, str]) -> Iterator[Conflict]:
     by_values: dict[frozenset[str], list[_Pair]] = defaultdict(list)
     for pair in members:
-        by_values[frozenset((pair.left.value, pair.right.value))].append(pair)
+        by_values[frozenset((full[pair.left.value], full[pair.right.value]))].append(pair)
     for pairs in by_values.values():
         best = pairs[0]
         units: dict[str, set[str]] = defaultdict(set)
         for pair in pairs:
             for account in (pair.left, pair.right):
-                units[account.value].add(account.text_unit_id)
+                units[full[account.value]].add(account.text_unit_id)
         first, second = sorted((best.left, best.right), key=lambda account: account.order)
-        yield Conflict(best.kind, best.title, _side(first, units), _side(second, units), round(best.score, 4))
+        sides = [_side(account, units[full[account.value]]) for account in (first, second)]
+        yield Conflict(best.kind, best.title, sides[0], sides[1], round(best.score, 4))
 
 
-def _side(account: _Account, units: Mapping[str, set[str]]) -> Side:
-    also = tuple(sorted(units[account.value] - {account.text_unit_id}))
+def _side(account: _Account, units: set[str]) -> Side:
+    also = tuple(sorted(units - {account.text_unit_id}))
     return Side(account.text, account.text_unit_id, account.value, account.claim_id, also)
 
 
@@ -234,11 +248,20 @@ def _overlap_in_time(left: tuple[str, str], right: tuple[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class _Told:
-    """A clause with the sentence that it stands in; words without those of the entities that the sentence names."""
+    """A clause in its sentence.
+
+    Args:
+        statement: The sentence.
+        clause: The clause.
+        words: Words that are compared.
+        numbers: All quantities of the sentence.
+        reason: Effect and cause, for accounts of a cause.
+    """
 
     statement: Statement
     clause: Clause
     words: frozenset[str]
+    numbers: tuple[Number, ...] = ()
     reason: Cause | None = None
 
 
@@ -271,12 +294,15 @@ class _Sentences:
         yield from self._compare("negation", denied, [item for item in told if not item.clause.negated], _denies)
 
     def _told(self, statement: Statement) -> Iterator[_Told]:
-        for clause in assertions.clauses(statement.text):
-            yield _Told(statement, clause, clause.words)
+        clauses = assertions.clauses(statement.text)
+        numbers = tuple(number for clause in clauses for number in clause.numbers)
+        for clause in clauses:
+            words = frozenset(statement.words) if clause.numbers and not (clause.dates or clause.times) else clause.words
+            yield _Told(statement, clause, words, numbers)
         reason = assertions.cause(statement.text)
         if reason:
             effect = Clause(reason.text, reason.effect, (), (), (), False)
-            yield _Told(statement, effect, reason.effect, reason)
+            yield _Told(statement, effect, reason.effect, reason=reason)
 
     def _compare(self, kind: Kind, left: list[_Told], right: list[_Told], differ: Any) -> Iterator[_Pair]:
         for a, b in self._candidates(left, right, _SHARED[kind]):
@@ -285,17 +311,19 @@ class _Sentences:
             values = differ(a, b)
             if values is None:
                 continue
-            overlap = self._overlap(a.words, b.words)
             title, near = self._shared_title(a.statement, b.statement)
-            needed = _OVERLAP[kind] if near else max(_OVERLAP[kind], 0.75)
+            names = {word for named in {*a.statement.titles, *b.statement.titles} for word in content_words(named)}
+            event = (a.words & b.words) - names - _units(a.clause, b.clause)
+            overlap = self._overlap(a.words, b.words)
+            needed = _OVERLAP[kind] if near else max(_OVERLAP[kind], 0.75 if kind != "number" else 0.5)
             if a.statement.document_id == b.statement.document_id:
                 needed = max(needed, _SAME_DOCUMENT_OVERLAP)
-            if title and overlap >= needed:
+            if title and overlap >= needed and len(event) >= _SHARED[kind]:
                 accounts = [
                     _Account((item.statement.order,), item.statement.text, item.statement.text_unit_id, value)
                     for item, value in zip((a, b), values, strict=True)
                 ]
-                yield _Pair(kind, title, accounts[0], accounts[1], overlap * (0.9 if near else 0.7))
+                yield _Pair(kind, title, accounts[0], accounts[1], min(overlap, 1.0) * (0.9 if near else 0.7))
 
     def _candidates(self, left: list[_Told], right: list[_Told], shared: int) -> Iterator[tuple[_Told, _Told]]:
         """Pairs that share enough words, found through words that few clauses have."""
@@ -321,12 +349,23 @@ class _Sentences:
     def _weight(self, words: frozenset[str]) -> float:
         return sum(self.weights.get(word, 1.0) for word in sorted(words))
 
-    def _shared_title(self, left: Statement, right: Statement) -> tuple[str, bool]:
-        """The rarest entity that both sentences name, else that both text units name; and whether the sentences do."""
+    def _shared_title(self, left: Statement, right: Statement) -> tuple[str, set[str]]:
+        """The entity that both accounts are about, and all entities that both sentences name.
+
+        Preferred is one that both sentences name, then one that one sentence and the text unit of the other name, then
+        one that both text units name; among equals, the one that fewest sentences name.
+        """
         near = set(left.titles) & set(right.titles)
-        shared = near or self.unit_titles[left.text_unit_id] & self.unit_titles[right.text_unit_id]
+        left_unit, right_unit = self.unit_titles[left.text_unit_id], self.unit_titles[right.text_unit_id]
+        half = set(left.titles) & right_unit | set(right.titles) & left_unit
         by_title = self.statements.by_title
-        return min(shared, key=lambda title: (len(by_title.get(title, ())), title), default=""), bool(near)
+        choice = near or half or left_unit & right_unit
+        return min(choice, key=lambda title: (len(by_title.get(title, ())), title), default=""), near
+
+
+def _units(left: Clause, right: Clause) -> set[str]:
+    """Words for what the two clauses count."""
+    return {word for clause in (left, right) for number in clause.numbers for word in number.units}
 
 
 def _dates_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
@@ -350,7 +389,10 @@ def _numbers_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
     if a.dates and b.dates and not any(assertions.agree(x, y) for x in a.dates for y in b.dates):
         return None  # figures of different days
     comparable = [(x, y) for x in a.numbers for y in b.numbers if x.units & y.units]
-    if not comparable or any(x.agrees_with(y) for x in a.numbers for y in b.numbers):
+    both_told = any(x.agrees_with(y) for x in left.numbers for y in b.numbers) or any(
+        x.agrees_with(y) for x in a.numbers for y in right.numbers
+    )
+    if not comparable or both_told:
         return None
     x, y = max(comparable, key=lambda pair: (len(pair[0].units & pair[1].units), pair[0].written, pair[1].written))
     return x.written, y.written

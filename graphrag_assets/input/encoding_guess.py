@@ -83,47 +83,83 @@ def plausibility(text: str) -> float:
     Returns:
         Mean over these characters, at most 1; 0 when there are none.
     """
-    language = detect_language(text)
-    special = SPECIAL_LETTERS.get(language, frozenset())
+    judge = _Judge(text)
     # Equal characters in equal company are judged once.
     padded = f" {text} "
     triples = Counter(
         (padded[i - 1], padded[i], padded[i + 1]) for i in range(1, len(padded) - 1) if padded[i] > "\x7f"
     )
     total = sum(triples.values())
-    if not total:
-        return 0.0
-    return sum(count * _judge(*triple, special) for triple, count in triples.items()) / total
+    return sum(count * judge(*triple) for triple, count in triples.items()) / total if total else 0.0
 
 
-def _judge(before: str, character: str, after: str, special: frozenset[str]) -> float:
-    """How well a character outside ASCII stands where it stands, from -3 to 1."""
-    category = unicodedata.category(character)
-    if category in ("Cc", "Cn", "Co", "Cs"):
-        return -3.0
-    if category.startswith("L"):
-        return _judge_letter(before, character, special)
-    if category.startswith("M"):
-        same = script(before) == script(character) or (script(character) == "" and before.isalpha())
-        return 0.5 if same else -1.0
-    if any(ord(character) in signs for signs in _CJK_SIGNS):
-        return 0.6
-    return _judge_sign(before, character, after)
+def advantage(guess: Guess, other: Guess) -> float:
+    """How much better one reading is than another where they differ.
+
+    Args:
+        guess: One reading of a sample.
+        other: Another reading of the same sample.
+
+    Returns:
+        Mean difference of the judgements over the characters that differ, where the two can be aligned (encodings with
+        one byte a character); else the difference of the scores.
+    """
+    if len(guess.text) != len(other.text):
+        return guess.score - other.score
+    first, second = f" {guess.text} ", f" {other.text} "
+    judge_first, judge_second = _Judge(guess.text), _Judge(other.text)
+    differences = [
+        judge_first(*first[i - 1 : i + 2]) - judge_second(*second[i - 1 : i + 2])
+        for i in range(1, len(first) - 1)
+        if first[i] != second[i]
+    ]
+    return sum(differences) / len(differences) if differences else 0.0
 
 
-def _judge_letter(before: str, character: str, special: frozenset[str]) -> float:
-    name = script(character)
-    letter = character.lower()
-    value = _frequency(name, letter)
-    if name == "latin":
-        value = 1.0 if letter in special else 0.3 if letter in COMMON_LATIN else -0.5
-    if before.isalpha():
-        if character.isupper():
-            value -= 0.8 if before.islower() else 0.15
-        other = script(before)
-        if other != name and not {other, name} <= {"han", "hiragana", "katakana", "hangul"}:
-            value -= 1.0 if "latin" not in (other, name) or name in ("cyrillic", "greek") else 0.5
-    return value
+class _Judge:
+    """Judges how well a character outside ASCII stands where it stands, from -3 to 1."""
+
+    def __init__(self, text: str) -> None:
+        self.special = SPECIAL_LETTERS.get(detect_language(text), frozenset())
+        # No language writes most of its Latin letters with marks, but wrong decodings of other scripts look like that.
+        ascii_letters = sum(letter.isalpha() for letter in text if letter <= "\x7f")
+        marked = sum("\x7f" < letter < "\u0250" and letter.isalpha() for letter in text)
+        self.too_many_marked = marked > 0.5 * (marked + ascii_letters)
+
+    def __call__(self, before: str, character: str, after: str) -> float:
+        if character <= "\x7f":
+            return 0.0
+        category = unicodedata.category(character)
+        if category in ("Cc", "Cn", "Co", "Cs"):
+            return -3.0
+        if category.startswith("L"):
+            return self._letter(before, character)
+        if category.startswith("M"):
+            same = script(before) == script(character) or (script(character) == "" and before.isalpha())
+            return 0.5 if same else -1.0
+        if any(ord(character) in signs for signs in _CJK_SIGNS):
+            return 0.6
+        return _judge_sign(before, character, after)
+
+    def _letter(self, before: str, character: str) -> float:
+        name = script(character)
+        letter = character.lower()
+        value = self._latin(before, letter) if name == "latin" else _frequency(name, letter)
+        if before.isalpha():
+            if character.isupper():
+                value -= 0.8 if before.islower() else 0.15
+            other = script(before)
+            if other != name and not {other, name} <= {"han", "hiragana", "katakana", "hangul"}:
+                value -= 1.0 if "latin" not in (other, name) or name in ("cyrillic", "greek") else 0.5
+        return value
+
+    def _latin(self, before: str, letter: str) -> float:
+        if self.too_many_marked:
+            return -0.5
+        if letter in self.special:
+            return 1.0
+        value = 0.5 if letter in COMMON_LATIN else -0.5
+        return value - 0.4 if "\x7f" < before < "\u0250" and before.isalpha() else value
 
 
 @lru_cache(maxsize=8192)

@@ -11,13 +11,14 @@ import codecs
 import re
 from dataclasses import dataclass, field
 
-from graphrag_assets.input.encoding_guess import Guess, guess_encodings
+from graphrag_assets.input.encoding_guess import Guess, advantage, guess_encodings
 
 #: A best guess below this is no text in any encoding that is known here.
 _LEAST_SCORE = 0.3
-#: A guess below this, or this near to one that reads otherwise, is reported.
+#: A guess below this, or less than this better than a rival where the two differ, is reported.
 _SURE_SCORE = 0.5
-_SURE_MARGIN = 0.08
+_SURE_ADVANTAGE = 0.12
+_RIVALS = 3
 #: Share of control bytes above which a file is binary: in valid UTF-8, and elsewhere.
 _CONTROL_SHARE_UTF8 = 0.1
 _CONTROL_SHARE = 0.02
@@ -160,13 +161,15 @@ def _not_utf8(data: bytes) -> Decoded:
     if _control_share(data) > _CONTROL_SHARE:
         raise NotTextError("binary", f"{_control_share(data):.0%} of the bytes are control characters, as in binary data")
     guesses = guess_encodings(data)
+    # A few wrong bytes in a long text may as well be damage: then the guess must be good.
+    few = n_bad <= _BAD_SHARE * len(data)
     for i, guess in enumerate(guesses):
-        if guess.score < _LEAST_SCORE:
+        if guess.score < (_SURE_SCORE if few else _LEAST_SCORE):
             break
         text = _strict(data, guess.encoding)
         if text is not None:
             return Decoded(clean_text(text), guess.encoding, _doubts(guess, guesses[i + 1 :]))
-    if n_bad <= _BAD_SHARE * len(data):
+    if few:
         return _lenient(data, "utf-8")
     best = guesses[0].encoding if guesses else "none"
     raise NotTextError(
@@ -178,9 +181,10 @@ def _not_utf8(data: bytes) -> Decoded:
 
 def _doubts(guess: Guess, others: list[Guess]) -> list[Problem]:
     """A report where another encoding reads about as well, or none reads well."""
-    if guess.score >= _SURE_SCORE and (not others or guess.score - others[0].score >= _SURE_MARGIN):
+    near = [other for other in others[:_RIVALS] if advantage(guess, other) < _SURE_ADVANTAGE]
+    if guess.score >= _SURE_SCORE and not near:
         return []
-    other = f", {others[0].encoding} reads nearly as well" if others else ""
+    other = f", {near[0].encoding} reads nearly as well" if near else ""
     return [
         Problem(
             "",

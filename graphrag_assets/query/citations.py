@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from graphrag_assets.query import lookups
 from graphrag_assets.query.context import CLAIMS, ENTITIES, RELATIONSHIPS, REPORTS, SOURCES
-from graphrag_assets.query.index import Index, integers
+from graphrag_assets.query.index import Index, Record, integers
 from graphrag_assets.query.matching import overlap, terms
 from graphrag_assets.query.records import TextUnit
 from graphrag_assets.text.citations import find_citations, map_citations, strip_citations
@@ -156,7 +156,7 @@ class _Resolver:
         )
         return row.get("title", ""), row.get("description") or "", [row["unit"]] if row.get("unit") is not None else []
 
-    def _one(self, sql: str) -> dict[str, str]:
+    def _one(self, sql: str) -> Record:
         rows = self._index.rows(sql)
         return rows[0] if rows else {}
 

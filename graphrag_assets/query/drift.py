@@ -205,7 +205,7 @@ async def explore(
 
 
 def reduce_text(search: Search, max_tokens: int, tokenizer: TokenCounter) -> str:
-    """What the reduce call reads: whole answers within the budget, the most useful first; what does not fit is skipped."""
+    """What the reduce call reads: whole answers within the budget, most useful first; too long ones are skipped."""
     blocks: list[str] = []
     used = 0
     for step in sorted(search.steps, key=lambda s: -s.score):

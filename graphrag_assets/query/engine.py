@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Literal
 
+from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.query import searches
 from graphrag_assets.query.accounts import copy_usage, usage_since
 from graphrag_assets.query.calls import Deadline
@@ -67,7 +68,7 @@ async def ask(
     watch = Stopwatch()
     async with AsyncExitStack() as stack:
         with watch.step("models"):
-            opened = models or await stack.enter_async_context(open_models(index))
+            opened = models if models is not None else await stack.enter_async_context(open_models(index))
         before = copy_usage(opened.usage()) if opened.usage else {}
         asked = Question(index, opened, question, history, response_type, level, Deadline(deadline), on_text, watch)
         with watch.step("route"):
@@ -87,7 +88,7 @@ def _route(question: Question, method: Method) -> Route:
     return route(question.index, question.text, question.models.chat is not None)
 
 
-def _finish(question: Question, chosen: Route, draft: Draft, before: dict[str, object]) -> Answer:
+def _finish(question: Question, chosen: Route, draft: Draft, before: Mapping[str, StageUsage]) -> Answer:
     """Check and resolve the citations, say what went wrong, and close the accounts."""
     citable = draft.citable()
     with question.watch.step("citations"):
@@ -106,7 +107,7 @@ def _finish(question: Question, chosen: Route, draft: Draft, before: dict[str, o
         tokens=sum(context.tokens for context in draft.contexts),
         sections=cited_sections(citable),
         contexts=draft.contexts,
-        llm=usage_since(before, usage() if usage else {}),  # type: ignore[arg-type]
+        llm=usage_since(before, usage() if usage else {}),
         seconds=question.watch.total(),
         why=chosen.why,
         warnings=draft.warnings,

@@ -40,7 +40,7 @@ class Index:
     def __init__(self, filesystem: FileSystem, manifest: Manifest, workspace: Workspace | None = None) -> None:
         self.filesystem = filesystem
         self.manifest = manifest
-        self.workspace = workspace or Workspace(root=Path.cwd(), settings=Settings())
+        self.workspace = workspace or Workspace(root=Path.cwd(), settings=Settings.model_validate({}))
         self._vectors: dict[str, VectorIndex] = {}
         self._lock = threading.Lock()
         self._connection = engine.connect(filesystem)

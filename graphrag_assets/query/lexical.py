@@ -41,7 +41,7 @@ def search_text_units(index: Index, question: str, k: int) -> list[Hit]:
     def score(row: Record) -> float:
         counts, length = row["counts"], row["length"]
         norm = K1 * (1 - B + B * length / mean)
-        return sum(idf[i] * n * (K1 + 1) / (n + norm) for i, n in enumerate(counts) if n)
+        return float(sum(idf[i] * n * (K1 + 1) / (n + norm) for i, n in enumerate(counts) if n))
 
     ranked = sorted(((score(row), row) for row in rows), key=lambda pair: (-pair[0], pair[1]["number"]))
     return [Hit(row["id"], value) for value, row in ranked[:k]]

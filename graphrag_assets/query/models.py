@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from graphrag_assets.indexing.asking import Ask, Message
+from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.query.context import TokenCounter
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.extractive import Scorer
@@ -52,14 +53,14 @@ class Models:
         tokenizer: Counts what fits.
         chat: Language model; None: answers are extractive.
         reranker: Judges sentences for extractive answers; None: similarity of embeddings does.
-        usage: Calls, tokens and price so far, in the form of ``query --json``.
+        usage: Calls, tokens and price by stage so far.
     """
 
     embedder: Embedder
     tokenizer: TokenCounter
     chat: Chat | None = None
     reranker: Scorer | None = None
-    usage: Callable[[], Mapping[str, Any]] | None = None
+    usage: Callable[[], Mapping[str, StageUsage]] | None = None
 
     async def embed(self, index: Index, texts: Sequence[str], tables: Sequence[str]) -> np.ndarray[Any, Any]:
         """Embed questions.
@@ -140,4 +141,5 @@ async def open_models(index: Index) -> AsyncIterator[Models]:
             tokenizer(settings.chunking.encoding_model),
             chat,
             None if chat else _reranker_of(index),
+            gateway.usage,
         )

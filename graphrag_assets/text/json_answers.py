@@ -31,7 +31,9 @@ _WORDS = {"True": "true", "False": "false"}
 _FULL_WIDTH = re.compile(rf"({_STRING})|([｛｝［］：，＂])", re.DOTALL)
 _ASCII = str.maketrans("｛｝［］：，＂", '{}[]:,"')
 # A single quote is structure where JSON punctuation touches it, else an apostrophe.
-_SINGLE_QUOTED = re.compile(r"(?<=[{\[,:])(\s*)'((?:[^'\\]|\\.|'(?!\s*[:,}\]]))*+)'(?=\s*[:,}\]])", re.DOTALL)
+_CLOSES = r"'(?=\s*(?:[:}\]]|,\s*['\"{\[\d-]))"
+_SINGLE_QUOTED = re.compile(rf"(?<=[{{\[,:])(\s*)'((?:[^'\\]|\\.|(?!{_CLOSES})')*+){_CLOSES}", re.DOTALL)
+_UNOPENED_KEY = re.compile(r'^(\{\s*)([A-Za-z_]\w*"\s*:)')
 
 
 def strip_reasoning(text: str) -> str:
@@ -83,9 +85,9 @@ def parse_json_object(text: str, keys: Sequence[str] = (), *, list_key: str | No
     for candidate in _candidates(text):
         try:
             value = _read(candidate, partial)
-        except _CutError:
+        except _CutError:  # what stands inside of an object that was cut (one finding of a report) is not the answer
             cut = True
-            continue
+            break
         if isinstance(value, list):
             value = _from_list(value, keys, list_key)
         if not isinstance(value, dict):
@@ -146,6 +148,7 @@ def _read(text: str, partial: bool) -> Any:
 def _mend(text: str) -> str:
     """Common slips outside of strings: full-width punctuation, single quotes, trailing commas, words that JSON lacks."""
     text = _FULL_WIDTH.sub(lambda m: m.group(1) or m.group(2).translate(_ASCII), text)
+    text = _UNOPENED_KEY.sub(r'\1"\2', text)
     if not re.search(r'[{\[,]\s*"', text):
         text = _SINGLE_QUOTED.sub(lambda m: m.group(1) + json.dumps(m.group(2).replace("\\'", "'"), ensure_ascii=False), text)
     text = _TRAILING_COMMA.sub(lambda m: m.group(1) or "", text)

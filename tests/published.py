@@ -1,0 +1,183 @@
+"""Published snapshots for tests: from rows made by hand, or from an index that Microsoft GraphRAG wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from graphrag_assets.storage import parquet, tables
+from graphrag_assets.storage.filesystem import open_filesystem
+from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
+from graphrag_assets.storage.vectors import VectorStore
+
+Rows = list[dict[str, Any]]
+
+
+class HashEmbedder:
+    """Embeds texts by their words, without a model: equal words give near vectors, on every machine the same ones."""
+
+    model = "hashed-words"
+    dimension = 64
+
+    async def embed(self, texts: Sequence[str], kind: str, stage: str) -> np.ndarray:
+        return self.encode(texts)
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        out = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for i, text in enumerate(texts):
+            for word in re.findall(r"\w+", text.lower()):
+                h = hashlib.sha256(word.encode()).digest()
+                out[i, h[0] % self.dimension] += 1 if h[1] % 2 else -1
+            out[i, 0] += 1e-3
+        return out / np.linalg.norm(out, axis=1, keepdims=True)
+
+
+def publish(
+    base: Path, rows: Mapping[str, Rows], embedder: Any = None, info: Mapping[str, Any] | None = None
+) -> Manifest:
+    """Publish rows of the published tables, with link tables and vectors made from them.
+
+    Args:
+        base: Storage folder.
+        rows: Rows by table: documents, text_units, entities, relationships, covariates, communities, community_reports,
+            entity_aliases. Columns that are left out get neutral values.
+        embedder: Has model, dimension and encode(texts); None: :class:`HashEmbedder`.
+        info: Facts for the manifest.
+    """
+    full = {name: [_complete(tables_by_name()[name], row) for row in rows.get(name, [])] for name in _SOURCES}
+    full |= _links(full)
+    arrow = {t.name: t.from_rows(full.get(t.name, [])) for t in tables.PUBLISHED}
+    filesystem = open_filesystem(str(base))
+    data = {name: parquet.to_bytes(table, tables_by_name()[name]) for name, table in arrow.items()}
+    embedder = embedder or HashEmbedder()
+    store = VectorStore(filesystem, embedder.model, embedder.dimension)
+    texts = {
+        tables.TEXT_UNIT_VECTORS: [(r["id"], r["text"]) for r in full["text_units"]],
+        tables.ENTITY_VECTORS: [(r["id"], f"{r['title']}:{r['description']}") for r in full["entities"]],
+        tables.REPORT_VECTORS: [(r["id"], r["full_content"]) for r in full["community_reports"]],
+    }
+    vectors = {}
+    for name, pairs in texts.items():
+        encoded = (
+            embedder.encode([text for _, text in pairs]) if pairs else np.zeros((0, embedder.dimension), np.float32)
+        )
+        table = pa.table(
+            {
+                "id": pa.array([i for i, _ in pairs], pa.string()),
+                "vector": pa.FixedSizeListArray.from_arrays(
+                    pa.array(encoded.ravel(), pa.float32()), embedder.dimension
+                ),
+                "text_hash": pa.array([""] * len(pairs), pa.string()),
+            }
+        )
+        store.write(name, table)
+        vectors[name] = store.describe(name)
+    counts = {name: table.num_rows for name, table in arrow.items()}
+    return SnapshotStore(filesystem).publish(data, counts, vectors, info or {})[0]
+
+
+_SOURCES = (
+    "documents",
+    "text_units",
+    "entities",
+    "relationships",
+    "covariates",
+    "communities",
+    "community_reports",
+    "entity_aliases",
+    "rejected_inputs",
+)
+
+
+def tables_by_name() -> dict[str, tables.Table]:
+    return {t.name: t for t in tables.PUBLISHED}
+
+
+def _complete(table: tables.Table, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with neutral values for the columns it lacks."""
+    neutral = {"status": "ok", "extractive": False}
+    full = {}
+    for column in table.columns:
+        value = row.get(column.name, neutral.get(column.name))
+        if value is None and not column.nullable:
+            value = _NEUTRAL.get(column.type, [] if pa.types.is_list(column.type) else "")
+        full[column.name] = value
+    return full
+
+
+_NEUTRAL = {pa.int64(): 0, pa.int32(): 0, pa.float64(): 0.0, pa.bool_(): False, pa.string(): ""}
+
+
+def _links(full: Mapping[str, Rows]) -> dict[str, Rows]:
+    """The link tables; links to rows that do not exist are left out."""
+    unit = {r["id"]: r["human_readable_id"] for r in full["text_units"]}
+    entity = {r["id"]: r["human_readable_id"] for r in full["entities"]}
+    title = {r["title"]: r["human_readable_id"] for r in full["entities"]}
+    named = {(unit[u], e["human_readable_id"]) for e in full["entities"] for u in e["text_unit_ids"] if u in unit}
+    neighbours = {
+        (title[a], -r["combined_degree"], r["human_readable_id"], title[b], r["weight"])
+        for r in full["relationships"]
+        for a, b in ((r["source"], r["target"]), (r["target"], r["source"]))
+        if a in title and b in title
+    }
+    member = {
+        (entity[e], c["level"], c["community"]) for c in full["communities"] for e in c["entity_ids"] if e in entity
+    }
+    read = {(r["human_readable_id"], unit[u]) for r in full["relationships"] for u in r["text_unit_ids"] if u in unit}
+    return {
+        "text_unit_entities": [{"text_unit": u, "entity": e} for u, e in sorted(named)],
+        "entity_neighbours": [
+            {"entity": a, "neighbour": b, "relationship": r, "combined_degree": -d, "weight": w}
+            for a, d, r, b, w in sorted(neighbours)
+        ],
+        "entity_communities": [{"entity": e, "community": c, "level": level} for e, level, c in sorted(member)],
+        "relationship_text_units": [{"relationship": r, "text_unit": u} for r, u in sorted(read)],
+    }
+
+
+def publish_microsoft_index(base: Path, folder: Path, embedder: Any = None) -> Manifest:
+    """Publish the tables of an index that Microsoft GraphRAG 3 wrote, worn rows and all.
+
+    Args:
+        base: Storage folder.
+        folder: Folder of its Parquet files.
+        embedder: See :func:`publish`.
+    """
+    rows: dict[str, Rows] = {
+        name: pq.read_table(folder / f"{name}.parquet").to_pylist() if (folder / f"{name}.parquet").exists() else []
+        for name in _SOURCES
+    }
+    texts = {d["id"]: d["text"] for d in rows["documents"]}
+    for document in rows["documents"]:
+        document.pop("raw_data", None)
+        document["path"] = document["title"]
+        document["content_hash"] = hashlib.sha256(document["text"].encode()).hexdigest()
+    reached: dict[str, int] = {}
+    for number, unit in enumerate(rows["text_units"]):
+        unit["human_readable_id"] = number
+        unit["start"], unit["end"] = _place(
+            texts.get(unit["document_id"], ""), unit["text"], reached, unit["document_id"]
+        )
+    for name in ("entities", "relationships"):
+        for row in rows[name]:
+            row["text_unit_ids"] = list(dict.fromkeys(row["text_unit_ids"]))
+    for claim in rows["covariates"]:
+        claim |= {key: value or "" for key, value in claim.items() if key != "human_readable_id"}
+    return publish(base, rows, embedder)
+
+
+def _place(document: str, text: str, reached: dict[str, int], document_id: str) -> tuple[int, int]:
+    """Span of a text unit in its document; metadata lines before it are left out."""
+    for piece in (text, *(text[i + 2 :] for i in range(len(text) - 2) if text[i : i + 2] == ".\n")):
+        start = document.find(piece, reached.get(document_id, 0))
+        if start >= 0:
+            reached[document_id] = start + 1
+            return start, start + len(piece)
+    return 0, 0
