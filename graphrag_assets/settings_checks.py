@@ -219,11 +219,12 @@ def _unknown(path: KeyPath) -> str:
     """The message for an unknown key: the nearest known one, here or elsewhere, else what is known here."""
     section = _section_at(path[:-1])
     here = sorted(section.model_fields) if section else []
-    close = difflib.get_close_matches(path[-1], here, n=1, cutoff=0.6)
+    elsewhere = [dotted(known) for known in known_keys() if known[-1] == path[-1]]
+    # A misspelling here is likelier than a key in the wrong section, unless it is hardly alike.
+    close = difflib.get_close_matches(path[-1], here, n=1, cutoff=0.6 if len(elsewhere) not in (1, 2, 3) else 0.8)
     if close:
         return f"unknown key; did you mean {dotted((*path[:-1], close[0]))}?"
-    elsewhere = [dotted(known) for known in known_keys() if known[-1] == path[-1]]
-    if elsewhere and len(elsewhere) <= 3:
+    if 0 < len(elsewhere) <= 3:
         return f"unknown key; did you mean {' or '.join(elsewhere)}?"
     known = f"; known here: {', '.join(here)}" if here else ""
     return f"unknown key{known}"

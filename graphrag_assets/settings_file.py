@@ -1,7 +1,7 @@
 """Reading settings.yaml: substitution, environment overrides and messages that help.
 
-The steps: the file is parsed (:mod:`graphrag_assets.settings_source`), variables are substituted in its values, variables
-``GRAPHRAG__SECTION__KEY`` override them, a file of Microsoft GraphRAG is translated
+The steps: the file is parsed (:mod:`graphrag_assets.settings_source`), variables are substituted in its values,
+variables ``GRAPHRAG__SECTION__KEY`` override them, a file of Microsoft GraphRAG is translated
 (:mod:`graphrag_assets.settings_reference`), and the result is validated (:mod:`graphrag_assets.settings_checks`).
 """
 
@@ -34,7 +34,7 @@ __all__ = ["FILE_NAMES", "SettingsError", "load_workspace", "redacted", "setting
 logger = logging.getLogger(__name__)
 
 _MASK = "**********"
-_SECRET_KEY = re.compile(r"(^|_)(key|secret|password|token)$|authorization|credential|connection_string", re.IGNORECASE)
+_SECRET_KEY = re.compile(r"(^|[_-])(key|secret|password|token)$|authorization|credential|connection_string", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 # What was logged in this process, so that loading the same file again does not repeat it.

@@ -143,13 +143,14 @@ def _check_entry(entry: ModelSettings) -> Iterator[tuple[KeyPath, str]]:
 
 
 def has_key(entry: ModelSettings) -> bool:
-    """Whether calls can be authorised: a key, a provider or endpoint that may need none, or the provider's own variable."""
+    """Whether calls can be authorised: by a key, the provider's own variable, or because none may be needed."""
     return bool(
         (entry.api_key and entry.api_key.get_secret_value().strip())
         or entry.auth_method != "api_key"
         or entry.model_provider in KEYLESS_PROVIDERS
         or (entry.api_base and entry.model_provider != "azure")
         or os.environ.get(key_variable(entry.model_provider))
+        or (entry.model_provider == "openai" and (os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")))
     )
 
 

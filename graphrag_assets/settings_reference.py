@@ -61,10 +61,12 @@ _MODEL_MOVES = {
     "max_retry_wait": ("retry", "max_delay"),
     "tokens_per_minute": ("rate_limit", "tokens_per_period"),
     "requests_per_minute": ("rate_limit", "requests_per_period"),
+    "organization": ("call_args", "extra_headers", "OpenAI-Organization"),
     **{
         name: ("call_args", name)
         for name in (
-            "max_tokens", "temperature", "max_completion_tokens", "reasoning_effort", "top_p", "frequency_penalty", "presence_penalty"
+            "max_tokens", "max_completion_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty",
+            "reasoning_effort",
         )
     },
 }  # fmt: skip
@@ -74,7 +76,6 @@ _MODEL_UNUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "encoding_model": ("tokens are counted as chunking.encoding_model says", ()),
     "retry_strategy": ("waits grow exponentially; retry.type may be immediate", ("exponential_backoff", "native")),
     "rate_limit_strategy": ("limits hold in a sliding window", ("static",)),
-    "organization": ("set OPENAI_ORGANIZATION in the environment", ()),
     "proxy": ("set HTTPS_PROXY in the environment", ()),
     "audience": (
         "a managed identity asks for the default audience of Azure",
@@ -224,13 +225,14 @@ class _Translator:
     def _output_type(self) -> None:
         for section in ("output", "output_storage", "storage"):
             path = (section, "type")
-            if self._has(path) and (kind := self._pop(path)) not in ("file", "s3", None):
-                self.out.problems.append(
-                    (
-                        path,
-                        f"{kind!r} is not supported: the index lives in a folder or an S3 prefix; write storage.base",
-                    )
-                )
+            if not self._has(path):
+                continue
+            kind = self._pop(path)
+            if kind in ("file", "s3", None):
+                self._notice(path, "read from storage.base", "an address that begins with s3:// is S3", harmless=True)
+            else:
+                wanted = "the index lives in a folder or an S3 prefix; write storage.base"
+                self.out.problems.append((path, f"{kind!r} is not supported: {wanted}"))
 
     def _cache(self) -> None:
         """The reference's cache is a folder of files; ours is one file in that folder."""
@@ -239,11 +241,10 @@ class _Translator:
             kind = self._pop(kind_path)
             if kind == "none":
                 self._set(("cache", "enabled"), False)
-                self.out.origins["cache", "enabled"] = kind_path
-            elif kind not in (None, "json", "file"):
-                self._notice(
-                    kind_path, "not used", "answers are kept in a local file, see cache.path; enabled: false keeps none"
-                )
+                self._notice(kind_path, "read as cache.enabled", harmless=True)
+            else:
+                why = "answers are kept in a local file, see cache.path; cache.enabled: false keeps none"
+                self._notice(kind_path, "not used", why, harmless=kind in (None, "json", "file"))
         for path in (("cache", "storage", "base_dir"), ("cache", "base_dir")):
             if self._has(path):
                 if isinstance(folder := self._get(path), str) and not isinstance(folder, Unset):
@@ -270,7 +271,7 @@ class _Translator:
     def _prompt_files(self) -> None:
         """A prompt at its usual place that does not exist means the packaged prompt, not a failed run.
 
-        The reference's own settings name prompts/drift_search_reduce_prompt.txt, while it writes drift_reduce_prompt.txt.
+        The reference's own settings name prompts/drift_search_reduce_prompt.txt, but it writes drift_reduce_prompt.txt.
         """
         for path, name in _PROMPTS.items():
             file = self._get(path)
@@ -381,7 +382,7 @@ class _Translator:
 
 
 def _section_of(kind: Any) -> str | None:
-    """Section for a model type of version 2, such as chat, openai_chat or azure_openai_embedding; None for other types."""
+    """Section for a model type of version 2, such as chat or azure_openai_embedding; None for other types."""
     if not isinstance(kind, str) or kind.startswith("mock"):
         return None
     return "embedding_models" if kind.endswith("embedding") else "completion_models" if kind.endswith("chat") else None

@@ -127,7 +127,7 @@ def parse_json_text(text: str, file: Path) -> Source:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which dates and the words yes, no, on and off stay text: ``api_version: 2024-05-01``, ``language: no``."""
+    """YAML in which dates and the words yes, no, on, off stay text: ``api_version: 2024-05-01``, ``language: no``."""
 
 
 _KEPT_AS_TEXT = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool"}
@@ -285,7 +285,7 @@ def substitute(
             if match["bad"]:
                 report(
                     path,
-                    "'${' begins a variable such as ${NAME} or ${NAME:-default}; write $${ for the characters themselves",
+                    "'${' begins a variable such as ${NAME} or ${NAME:-default}; write $${ for these characters",
                 )
                 return match.group()
             name = match["plain"] or match["braced"]
@@ -345,7 +345,7 @@ def _spelling(part: str, section: Mapping[str, Any]) -> str:
 
 
 def _override_value(variable: str, text: str, path: KeyPath) -> Any:
-    """The value as YAML. Numbers stay text where the type of the key will tell, so that a key made of digits stays whole."""
+    """The value as YAML. Numbers stay text, which the type of the key reads: a secret made of digits stays whole."""
     if "call_args" in path:
         return _scalar(text)
     try:

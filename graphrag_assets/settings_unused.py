@@ -171,8 +171,9 @@ UNUSED: tuple[Unused, ...] = (
 #: Top-level sections that hold nothing but such keys; an empty one is no error.
 SECTIONS_WITHOUT_COUNTERPART = frozenset(
     {
-        "output", "output_storage", "outputs", "update_index_output", "update_output_storage", "reporting", "table_provider",
-        "vector_store", "embed_graph", "umap", "snapshots", "chunks", "parallelization", "models", "workflows",
+        "output", "output_storage", "outputs", "update_index_output", "update_output_storage", "reporting",
+        "table_provider", "vector_store", "embed_graph", "umap", "snapshots", "chunks", "parallelization", "models",
+        "workflows",
     }
 )  # fmt: skip
 

@@ -55,6 +55,7 @@ _NUMBER = re.compile(
     rf"(?![\w:/]|[.,]\d|-\d)(?:\s+({'|'.join(_SCALES)}))?(\s*(?:%|per ?cent\b))?",
     re.IGNORECASE,
 )
+_BARE_YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _REFERENCE = re.compile(
     r"\b(?:paragraph|exhibit|page|chapter|section|figure|table|no|nos|number|item|bench|pier|piers|arch|arches|day|level|version|"
     r"article|volume|clause|rule|platform|room|line|class|type|sheet|memo|step)s?\.?\s*$",
@@ -67,7 +68,7 @@ _VAGUE = re.compile(
 )
 
 _NEGATION = re.compile(
-    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|den(?:y|ies|ied)|refus(?:e|es|ed)|fail(?:s|ed)? to)\b|n['’]t\b",
+    r"\b(?:not|never|no|nobody|nothing|neither|nor|without|cannot|den(?:y|ies|ied)|refus(?:e|es|ed)|fail(?:s|ed)? to)\b|n['’]t\b",
     re.IGNORECASE,
 )
 _CAUSE = re.compile(
@@ -252,9 +253,9 @@ def _read_numbers(text: str) -> Iterator[Number]:
     """Quantities, without those that number a thing (paragraph 18, pier 3) and those that are denied (not fourteen)."""
     for match in _NUMBER.finditer(text):
         before = text[max(0, match.start() - 24) : match.start()]
-        if _REFERENCE.search(before) or _DENIED.search(before):
-            continue
         whole, fraction, word, scale, per_cent = match.groups()
+        if _REFERENCE.search(before) or _DENIED.search(before) or (whole and _BARE_YEAR.fullmatch(match.group())):
+            continue
         exact = float(re.sub(r"\D", "", whole) + (fraction or "")) if whole else float(_SMALL[word.lower()])
         factor = _SCALES.get((scale or "").lower(), 1)
         step = _step(exact, fraction) * factor

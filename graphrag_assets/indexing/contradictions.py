@@ -17,7 +17,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -30,11 +30,17 @@ Kind = Literal["date", "number", "status", "negation", "cause"]
 
 #: A word that more clauses share says too little to bring two of them together.
 _MAX_BLOCK = 30
+#: Words in a larger share of the sentences than this do not tell one event from another.
+_COMMON_SHARE = 0.01
+#: …unless they are this few.
+_COMMON_LEAST = 30
 #: Share of the words (by weight) of the shorter account that the other one must have. Clauses are compared, and for
 #: numbers whole sentences: what is counted ("118 mm of rain") often fills a clause, what happened stands in the next.
 _OVERLAP = {"date": 0.6, "number": 0.4, "negation": 0.75, "cause": 0.6}
 #: Shared words of the event that are asked for, beside the names of entities and what is counted.
 _SHARED = {"date": 2, "number": 2, "negation": 3, "cause": 1}
+#: A short sentence ("The grant is 6.4 million crowns.") has one word for its event; it must be in the other nearly whole.
+_SHORT_OVERLAP = 0.65
 #: Within one document narrators repeat rather than contradict themselves.
 _SAME_DOCUMENT_OVERLAP = 0.9
 #: Two causes that share more of their words than this are one cause in other words.
@@ -271,6 +277,7 @@ class _Sentences:
 
     statements: Statements
     weights: dict[str, float] = field(default_factory=dict)
+    common: frozenset[str] = frozenset()
     unit_titles: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def __post_init__(self) -> None:
@@ -279,51 +286,53 @@ class _Sentences:
             frequency.update(set(statement.words))
             self.unit_titles[statement.text_unit_id].update(statement.titles)
         total = len(self.statements.all)
+        self.common = frozenset(word for word, count in frequency.items() if count > max(_COMMON_LEAST, _COMMON_SHARE * total))
         self.weights = {word: math.log(1 + total / count) for word, count in frequency.items()}
 
     def pairs(self) -> Iterator[_Pair]:
         """All pairs of accounts that exclude each other."""
-        told = [item for statement in self.statements.all if statement.complete for item in self._told(statement)]
+        complete = [statement for statement in self.statements.all if statement.complete]
+        told = [item for statement in complete for item in _clauses(statement)]
         dated = [item for item in told if item.clause.dates or item.clause.times]
-        counted = [item for item in told if item.clause.numbers]
-        caused = [item for item in told if item.reason]
+        counted = [replace(item, words=frozenset(item.statement.words)) for item in told if item.clause.numbers]
+        caused = [item for statement in complete for item in _causes(statement)]
         yield from self._compare("date", dated, dated, _dates_differ)
         yield from self._compare("number", counted, counted, _numbers_differ)
         yield from self._compare("cause", caused, caused, _causes_differ)
         denied = [item for item in told if item.clause.negated]
         yield from self._compare("negation", denied, [item for item in told if not item.clause.negated], _denies)
 
-    def _told(self, statement: Statement) -> Iterator[_Told]:
-        clauses = assertions.clauses(statement.text)
-        numbers = tuple(number for clause in clauses for number in clause.numbers)
-        for clause in clauses:
-            words = frozenset(statement.words) if clause.numbers and not (clause.dates or clause.times) else clause.words
-            yield _Told(statement, clause, words, numbers)
-        reason = assertions.cause(statement.text)
-        if reason:
-            effect = Clause(reason.text, reason.effect, (), (), (), False)
-            yield _Told(statement, effect, reason.effect, reason=reason)
-
     def _compare(self, kind: Kind, left: list[_Told], right: list[_Told], differ: Any) -> Iterator[_Pair]:
         for a, b in self._candidates(left, right, _SHARED[kind]):
-            if a.statement.text_unit_id == b.statement.text_unit_id:
-                continue
-            values = differ(a, b)
+            values = differ(a, b) if a.statement.text_unit_id != b.statement.text_unit_id else None
             if values is None:
                 continue
-            title, near = self._shared_title(a.statement, b.statement)
-            names = {word for named in {*a.statement.titles, *b.statement.titles} for word in content_words(named)}
-            event = (a.words & b.words) - names - _units(a.clause, b.clause)
+            shared = a.words & b.words
+            title, near = self._shared_title(a.statement, b.statement, shared if kind == "cause" else None)
             overlap = self._overlap(a.words, b.words)
-            needed = _OVERLAP[kind] if near else max(_OVERLAP[kind], 0.75 if kind != "number" else 0.5)
-            if a.statement.document_id == b.statement.document_id:
-                needed = max(needed, _SAME_DOCUMENT_OVERLAP)
-            if title and overlap >= needed and len(event) >= _SHARED[kind]:
+            if title and self._is_one_event(kind, a, b, overlap, near):
                 accounts = [
                     _Account((item.statement.order,), item.statement.text, item.statement.text_unit_id, value)
                     for item, value in zip((a, b), values, strict=True)
                 ]
                 yield _Pair(kind, title, accounts[0], accounts[1], min(overlap, 1.0) * (0.9 if near else 0.7))
+
+    def _is_one_event(self, kind: Kind, a: _Told, b: _Told, overlap: float, near: bool) -> bool:
+        """Whether two accounts tell the same event, by the words that they share."""
+        names = {word for named in {*a.statement.titles, *b.statement.titles} for word in content_words(named)}
+        event = (a.words & b.words) - names - _units(a.clause, b.clause) - self.common
+        needed = _OVERLAP[kind] if near or kind == "number" else max(_OVERLAP[kind], 0.75)
+        if a.statement.document_id == b.statement.document_id:
+            needed = max(needed, _SAME_DOCUMENT_OVERLAP)
+            near_only = True
+        else:
+            near_only = kind == "negation"
+        if near_only and not near:
+            return False
+        shared = _SHARED[kind]
+        if kind == "number":
+            shared += -1 if overlap >= _SHORT_OVERLAP else not near
+        return overlap >= needed and len(event) >= shared
 
     def _candidates(self, left: list[_Told], right: list[_Told], shared: int) -> Iterator[tuple[_Told, _Told]]:
         """Pairs that share enough words, found through words that few clauses have."""
@@ -349,18 +358,39 @@ class _Sentences:
     def _weight(self, words: frozenset[str]) -> float:
         return sum(self.weights.get(word, 1.0) for word in sorted(words))
 
-    def _shared_title(self, left: Statement, right: Statement) -> tuple[str, set[str]]:
-        """The entity that both accounts are about, and all entities that both sentences name.
+    def _shared_title(self, left: Statement, right: Statement, among: frozenset[str] | None) -> tuple[str, bool]:
+        """The entity that both accounts are about, and whether both sentences name it.
 
         Preferred is one that both sentences name, then one that one sentence and the text unit of the other name, then
         one that both text units name; among equals, the one that fewest sentences name.
+
+        Args:
+            left: One sentence.
+            right: The other.
+            among: Words of which one must be in the name of the entity; None: any entity.
         """
-        near = set(left.titles) & set(right.titles)
         left_unit, right_unit = self.unit_titles[left.text_unit_id], self.unit_titles[right.text_unit_id]
+        near = set(left.titles) & set(right.titles)
         half = set(left.titles) & right_unit | set(right.titles) & left_unit
         by_title = self.statements.by_title
-        choice = near or half or left_unit & right_unit
-        return min(choice, key=lambda title: (len(by_title.get(title, ())), title), default=""), near
+        for titles in (near, half, left_unit & right_unit):
+            known = [t for t in titles if among is None or among & set(content_words(t))]
+            if known:
+                return min(known, key=lambda title: (len(by_title.get(title, ())), title)), titles is near
+        return "", False
+
+
+def _clauses(statement: Statement) -> Iterator[_Told]:
+    clauses = assertions.clauses(statement.text)
+    numbers = tuple(number for clause in clauses for number in clause.numbers)
+    for clause in clauses:
+        yield _Told(statement, clause, clause.words, numbers)
+
+
+def _causes(statement: Statement) -> Iterator[_Told]:
+    reason = assertions.cause(statement.text)
+    if reason:
+        yield _Told(statement, Clause(reason.text, reason.effect, (), (), (), False), reason.effect, reason=reason)
 
 
 def _units(left: Clause, right: Clause) -> set[str]:

@@ -26,7 +26,7 @@ from graphrag_assets.input.language_profiles import (
 CANDIDATES: tuple[str, ...] = (
     "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874",
     "iso8859-15", "iso8859-2", "iso8859-5", "iso8859-6", "iso8859-7", "iso8859-8", "iso8859-9", "iso8859-13",
-    "iso8859-16", "koi8-u", "koi8-r", "cp866", "cp852", "cp850", "cp437", "mac-roman", "mac-cyrillic", "mac-latin2",
+    "iso8859-16", "koi8-u", "koi8-r", "cp866", "cp1125", "cp852", "cp850", "cp437", "mac-roman", "mac-cyrillic", "mac-latin2",
     "cp932", "euc_jp", "cp949", "big5", "gb18030", "utf-16-le", "utf-16-be",
 )  # fmt: skip
 
@@ -36,8 +36,12 @@ _SAMPLE_HIGH_BYTES = 6_000
 #: Bytes that never are the second byte of a character in any candidate but UTF-16.
 _SAFE_ENDS = b"\n\r\t "
 
+#: What a longer text loses when it has no stop words of any language of its script.
+_UNKNOWN_LANGUAGE = 0.25
+_LONG_ENOUGH_FOR_LANGUAGE = 250
+
 _QUOTES_AND_DASHES = frozenset("‘’“”„‚«»‹›–—…")
-_HARMLESS_SIGNS = frozenset("\u00a0§°©®™€£¥•·¿¡º²³½¼№\u00ad\u200e\u200f\u200c\u200d؟،؛״׳־₪")
+_HARMLESS_SIGNS = frozenset("\u00a0§°©®™€£¥•·¿¡º²³½¼№\u00ad\u200e\u200f\u200c\u200d؟،؛״׳־₪¤¢")
 _CJK_SIGNS = range(0x3000, 0x3030), range(0xFF00, 0xFF5F)
 
 
@@ -93,6 +97,14 @@ def plausibility(text: str) -> float:
     return sum(count * judge(*triple) for triple, count in triples.items()) / total if total else 0.0
 
 
+def guess_utf16(data: bytes) -> Guess | None:
+    """The better of the two byte orders of UTF-16 without a BOM, if the data can be decoded so at all."""
+    head = data[: _SAMPLE_BYTES // 4 * 2]
+    read = [(encoding, _decode_part(head, encoding)) for encoding in ("utf-16-le", "utf-16-be")]
+    guesses = [Guess(encoding, plausibility(text), text) for encoding, text in read if text]
+    return max(guesses, key=lambda guess: guess.score, default=None)
+
+
 def advantage(guess: Guess, other: Guess) -> float:
     """How much better one reading is than another where they differ.
 
@@ -120,13 +132,18 @@ class _Judge:
     """Judges how well a character outside ASCII stands where it stands, from -3 to 1."""
 
     def __init__(self, text: str) -> None:
-        self.special = SPECIAL_LETTERS.get(detect_language(text), frozenset())
+        language = detect_language(text)
+        self.special = SPECIAL_LETTERS.get(language, frozenset())
+        self.base = -_UNKNOWN_LANGUAGE if language == "" and len(text) >= _LONG_ENOUGH_FOR_LANGUAGE else 0.0
         # No language writes most of its Latin letters with marks, but wrong decodings of other scripts look like that.
         ascii_letters = sum(letter.isalpha() for letter in text if letter <= "\x7f")
         marked = sum("\x7f" < letter < "\u0250" and letter.isalpha() for letter in text)
         self.too_many_marked = marked > 0.5 * (marked + ascii_letters)
 
     def __call__(self, before: str, character: str, after: str) -> float:
+        return self.base + self._judge(before, character, after)
+
+    def _judge(self, before: str, character: str, after: str) -> float:
         if character <= "\x7f":
             return 0.0
         category = unicodedata.category(character)

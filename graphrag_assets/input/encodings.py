@@ -11,7 +11,7 @@ import codecs
 import re
 from dataclasses import dataclass, field
 
-from graphrag_assets.input.encoding_guess import Guess, advantage, guess_encodings
+from graphrag_assets.input.encoding_guess import Guess, advantage, guess_encodings, guess_utf16
 
 #: A best guess below this is no text in any encoding that is known here.
 _LEAST_SCORE = 0.3
@@ -147,8 +147,16 @@ def _valid_utf8(data: bytes, text: str) -> Decoded:
     if b"\x1b$" in data and data.isascii() and (japanese := _strict(data, "iso2022_jp")) is not None:
         return Decoded(clean_text(japanese), "iso2022_jp")
     if _control_share(data) > _CONTROL_SHARE_UTF8:
-        raise NotTextError("binary", f"{_control_share(data):.0%} of the bytes are control characters, as in binary data")
+        return _utf16_or_binary(data)
     return Decoded(clean_text(text), "utf-8")
+
+
+def _utf16_or_binary(data: bytes) -> Decoded:
+    """Many control bytes: the upper halves of UTF-16 characters, or no text."""
+    guess = guess_utf16(data)
+    if guess is not None and guess.score >= _SURE_SCORE - 0.1:
+        return _lenient(data, guess.encoding)
+    raise NotTextError("binary", f"{_control_share(data):.0%} of the bytes are control characters, as in binary data")
 
 
 def _not_utf8(data: bytes) -> Decoded:
@@ -159,7 +167,7 @@ def _not_utf8(data: bytes) -> Decoded:
     if n_bad <= _BAD_SHARE_OF_HIGH * n_high:
         return _lenient(data, "utf-8")
     if _control_share(data) > _CONTROL_SHARE:
-        raise NotTextError("binary", f"{_control_share(data):.0%} of the bytes are control characters, as in binary data")
+        return _utf16_or_binary(data)
     guesses = guess_encodings(data)
     # A few wrong bytes in a long text may as well be damage: then the guess must be good.
     few = n_bad <= _BAD_SHARE * len(data)

@@ -12,6 +12,8 @@ from graphrag_assets.input.language_profiles import STOP_WORDS, TELLING_LETTERS
 _SAMPLE = 24_000
 #: Words below which stop words say too little.
 _FEWEST_WORDS = 4
+#: Words below which telling letters count without a stop word.
+_FEW_WORDS = 15
 #: Least share of words that are stop words of the language; running text of the languages listed has 0.2 to 0.5.
 _LEAST_SHARE = 0.07
 
@@ -140,10 +142,20 @@ def _by_words(text: str, candidates: tuple[str, ...]) -> str:
         return ""
     letters = Counter(text)
     n_letters = sum(count for letter, count in letters.items() if letter.isalpha())
-    scores = {
+    shares = {
         language: sum(words[word] * (0.5 if len(word) == 1 else 1.0) for word in STOP_WORDS[language]) / n_words
-        + min(0.15, 3 * sum(letters[letter] for letter in TELLING_LETTERS.get(language, "")) / max(1, n_letters))
         for language in candidates
+    }
+    # In a longer text, letters without any stop word are a wrong decoding or a language that is not listed.
+    scores = {
+        language: share + (_telling(letters, n_letters, language) if share > 0.02 or n_words < _FEW_WORDS else 0.0)
+        for language, share in shares.items()
     }
     best = max(sorted(scores), key=lambda language: scores[language])
     return best if scores[best] >= _LEAST_SHARE else ""
+
+
+def _telling(letters: Counter[str], n_letters: int, language: str) -> float:
+    """What the letters that few languages use add to a score."""
+    found = sum(letters[letter] for letter in TELLING_LETTERS.get(language, ""))
+    return min(0.15, 3 * found / max(1, n_letters))

@@ -1,4 +1,4 @@
-"""From a question to a validated answer: cache, equal questions in flight, and asking again while an answer is of no use."""
+"""From a question to a validated answer: cache, equal questions in flight, asking again while an answer is no use."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ T = TypeVar("T")
 MAX_REASON = 300
 
 _HINT = (
-    "\n\n(An earlier answer to this could not be used: {reason}. Answer again, completely and exactly in the form that is "
-    "asked for above.)"
+    "An earlier answer to this conversation could not be used: {reason}. "
+    "Answer completely, and exactly in the form that is asked for."
 )
 
 
@@ -240,11 +240,17 @@ class Answers:
 
 
 def _hinted(messages: list[dict[str, str]], tries: Sequence[_Attempt[T]]) -> list[dict[str, str]]:
-    """The conversation, with the parser's objection where asking alike has brought the same useless answer twice."""
+    """The conversation, with the parser's objection where asking alike has brought the same useless answer twice.
+
+    It stands apart from the data, in a system message, unless the conversation has one (some models take only one).
+    """
     if len(tries) < 2 or not tries[-1].told or tries[-1].text != tries[-2].text:
         return messages
+    hint = _HINT.format(reason=tries[-1].reason)
+    if all(message["role"] != "system" for message in messages):
+        return [{"role": "system", "content": hint}, *messages]
     last = messages[-1]
-    return [*messages[:-1], {**last, "content": last["content"] + _HINT.format(reason=tries[-1].reason)}]
+    return [*messages[:-1], {**last, "content": f"{last['content']}\n\n({hint})"}]
 
 
 def _one_line(reason: str) -> str:

@@ -119,7 +119,9 @@ class AnswerCache:
         found: dict[bytes, bytes] = {}
         with self._lock:
             if self._pending:
-                found.update({key: self._pending[item][0] for key in keys if (item := ("vectors", key)) in self._pending})
+                found.update(
+                    {key: self._pending[item][0] for key in keys if (item := ("vectors", key)) in self._pending}
+                )
         missing = [key for key in keys if key not in found] if found else keys
         for start in range(0, len(missing), CHUNK):
             some = missing[start : start + CHUNK]
@@ -200,7 +202,7 @@ class AnswerCache:
         return connection
 
     def _create(self, connection: sqlite3.Connection) -> None:
-        """Make the tables; several processes may do so at once, and SQLite does not queue changes of the journal mode."""
+        """Make the tables; several processes may do so at once, and SQLite queues no change of the journal mode."""
         connection.execute("pragma page_size = 8192")  # a vector of 1,536 numbers fits a page
         deadline = time.monotonic() + BUSY_TIMEOUT
         while True:
@@ -233,7 +235,9 @@ class AnswerCache:
                     log.rename(aside.with_name(aside.name + suffix))
         except FileNotFoundError:
             return
-        logger.warning("LLM cache %s cannot be used (%s): moved to %s, a new one is made", self._path, error, aside.name)
+        logger.warning(
+            "LLM cache %s cannot be used (%s): moved to %s, a new one is made", self._path, error, aside.name
+        )
 
     def _give_up(self, problem: str) -> None:
         self._writable = False

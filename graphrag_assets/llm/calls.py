@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 #: An endpoint that never answered counts as unusable after so many failures, of which one call has used up its repeats.
 FAILURES_BEFORE_FIRST_ANSWER = 8
 
-#: An endpoint that did answer counts as gone after so many calls in a row that could not even connect, to the last repeat.
+#: An endpoint that did answer counts as gone after so many calls in a row that could not connect, to the last repeat.
 UNREACHABLE_IN_A_ROW = 10
 
 #: A provider that asks to wait longer than this is out of quota rather than busy, in seconds.
@@ -31,7 +31,7 @@ LONGEST_RETRY_AFTER = 900.0
 _MENDS: Mapping[str, str] = {
     "authentication": "check api_key of this entry, or the environment variable it is read from",
     "not_found": "check model and api_base of this entry",
-    "quota": "the account has no credit or no quota left; raise it at the provider, then run again (answers so far are kept)",
+    "quota": "the account has no credit or quota left; raise it at the provider, then run again (answers are kept)",
 }
 
 
@@ -54,12 +54,13 @@ class ModelCalls:
         entry: Name of the entry, such as completion_models.default_completion_model.
         settings: The entry.
         slots: Slots for calls in flight, shared by all models.
+        completes: True for a chat model, whose answers take tokens too; False for an embedding model.
 
     Raises:
         GatewayError: The entry cannot work as it stands (no key, no address).
     """
 
-    def __init__(self, entry: str, settings: ModelSettings, slots: asyncio.Semaphore) -> None:
+    def __init__(self, entry: str, settings: ModelSettings, slots: asyncio.Semaphore, *, completes: bool) -> None:
         self.entry = entry
         self.settings = settings
         self.endpoint: Endpoint = endpoint(entry, settings)
@@ -71,7 +72,7 @@ class ModelCalls:
         self._answered = False
         self._failures = 0
         self._unreachable = 0
-        self._mean_completion = 500.0
+        self._mean_completion = 500.0 if completes else 0.0
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -202,17 +203,23 @@ class ModelCalls:
         if error.kind != "unreachable":
             self._unreachable = 0
         if error.retry_after is not None and error.retry_after > LONGEST_RETRY_AFTER:
-            raise self._break(f"the provider asks to wait {error.retry_after:.0f} s ({error})", _MENDS["quota"]) from None
+            raise self._break(
+                f"the provider asks to wait {error.retry_after:.0f} s ({error})", _MENDS["quota"]
+            ) from None
         if failures > self.settings.retry.max_retries:
             self._unreachable += error.kind == "unreachable"
             never = not self._answered and self._failures >= FAILURES_BEFORE_FIRST_ANSWER
             if never or self._unreachable >= UNREACHABLE_IN_A_ROW:
-                mend = f"check that {self.endpoint.identity} is up and reachable, then run again (answers so far are kept)"
+                mend = (
+                    f"check that {self.endpoint.identity} is up and reachable, then run again (answers so far are kept)"
+                )
                 raise self._break(f"no answer any more, last: {error}", mend) from None
             raise error
         wait = backoff(self.settings.retry, failures, error.retry_after)
         if error.kind == "rate_limit":
-            self._limiter.pause(min(wait, self.settings.retry.base_delay) if error.retry_after is None else error.retry_after)
+            self._limiter.pause(
+                min(wait, self.settings.retry.base_delay) if error.retry_after is None else error.retry_after
+            )
         logger.debug("%s: %s; asked again in %.1f s", self.entry, error, wait)
         return wait
 

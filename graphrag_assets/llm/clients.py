@@ -1,8 +1,8 @@
 """The small interface behind which a provider is reached, and the choice of the way to it.
 
-Two ways: plain HTTP to endpoints that speak OpenAI's protocol (:mod:`graphrag_assets.llm.direct`: 3 times less CPU, no slow
-import), and LiteLLM (:mod:`graphrag_assets.llm.through_litellm`) for all other providers. A client sends one request
-and says what came back; repeating, limits, prices and the cache are not its business.
+Two ways: plain HTTP to endpoints that speak OpenAI's protocol (:mod:`graphrag_assets.llm.direct`: a fraction of the
+CPU, no slow import), and LiteLLM (:mod:`graphrag_assets.llm.through_litellm`) for all other providers. A client sends
+one request and says what came back; repeating, limits, prices and the cache are not its business.
 """
 
 from __future__ import annotations
@@ -149,12 +149,29 @@ DIRECT: Mapping[str, Provider] = {
     "llamafile": Provider("http://127.0.0.1:8080/v1", ("LLAMAFILE_API_BASE",), ("LLAMAFILE_API_KEY",)),
 }
 
+#: Providers that tell documents and questions apart by a parameter.
+INPUT_TYPES: Mapping[str, Mapping[str, str]] = {
+    "cohere": {"document": "search_document", "query": "search_query"},
+    "voyage": {"document": "document", "query": "query"},
+    "nvidia_nim": {"document": "passage", "query": "query"},
+}
+
 #: Parameters of Ollama's own protocol; its OpenAI-compatible endpoint would ignore them without a word.
 _OLLAMA_OWN = frozenset({"num_ctx", "num_gpu", "num_thread", "num_predict", "keep_alive", "mirostat", "repeat_penalty"})
 
 #: Entries of call_args that say how a call travels, not what is asked: never in a body, never in a cache key.
 TRANSPORT = frozenset(
-    {"timeout", "extra_headers", "headers", "num_retries", "max_retries", "metadata", "stream", "stream_options", "drop_params"}
+    {
+        "timeout",
+        "extra_headers",
+        "headers",
+        "num_retries",
+        "max_retries",
+        "metadata",
+        "stream",
+        "stream_options",
+        "drop_params",
+    }
 )
 _MISPLACED = {"api_key": "api_key", "api_base": "api_base", "base_url": "api_base", "api_version": "api_version"}
 
@@ -211,7 +228,9 @@ def endpoint(entry: str, model: ModelSettings) -> Endpoint:
         if name in model.call_args:
             raise GatewayError(f"{entry}: {name} does not belong into call_args; set {right} of the entry")
     provider = DIRECT.get(model.model_provider)
-    base = model.api_base or _environment(provider.base_env if provider else ()) or (provider.base if provider else None)
+    base = (
+        model.api_base or _environment(provider.base_env if provider else ()) or (provider.base if provider else None)
+    )
     if base is not None:
         if not base.startswith(("http://", "https://")):
             raise GatewayError(f"{entry}: api_base must begin with http:// or https://")

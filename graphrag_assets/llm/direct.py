@@ -141,7 +141,9 @@ class DirectClient:
         if name is None:
             return False
         if name not in self._left_out:
-            logger.warning("%s: the endpoint does not accept %s; it is left out from now on", self._endpoint.entry, name)
+            logger.warning(
+                "%s: the endpoint does not accept %s; it is left out from now on", self._endpoint.entry, name
+            )
         self._left_out.add(name)
         del body[name]
         return True
@@ -190,7 +192,9 @@ class DirectClient:
             if self._endpoint.key is not None:
                 headers.setdefault("Authorization", f"Bearer {self._endpoint.key}")
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30, ttl_dns_cache=300)
-            self._session = aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(
+                connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar()
+            )
             self._proxy = _proxy(self._endpoint.base or "")
         return self._session
 

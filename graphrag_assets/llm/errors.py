@@ -1,7 +1,7 @@
 """What can go wrong in a call, as one small hierarchy, whatever the provider and the client library.
 
-A :class:`PassingError` is worth asking again, a :class:`PermanentError` is not. A :class:`GatewayError` is for people: a
-model that cannot be used at all, with the settings entry at fault and how to mend it.
+A :class:`PassingError` is worth asking again, a :class:`PermanentError` is not. A :class:`GatewayError` is for people:
+a model that cannot be used at all, with the settings entry at fault and how to mend it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FATAL: frozenset[PermanentKind] = frozenset({"authentication", "not_found", "quo
 MAX_MESSAGE = 300
 
 _CONTEXT_LENGTH = re.compile(
-    r"context.{0,3}(length|window|size)|maximum (context|input|prompt)|max_model_len|too many (input )?tokens|prompt is too long"
-    r"|input (is )?too (long|large)|exceeds? the (available )?context",
+    r"context.{0,3}(length|window|size)|maximum (context|input|prompt)|max_model_len|too many (input )?tokens"
+    r"|prompt is too long|input (is )?too (long|large)|exceeds? the (available )?context",
     re.IGNORECASE,
 )
 _CONTENT_FILTER = re.compile(

@@ -77,7 +77,7 @@ class SlidingWindow:
         """See :class:`Limiter`."""
         async with self._queue:
             while True:
-                while (wait := self._wait(tokens)) > 0:
+                while (wait := self._wait(tokens)) > 0:  # noqa: ASYNC110 - once, unless a further pause is asked for
                     await asyncio.sleep(wait)
                 await slots.acquire()
                 # Waiting for a slot took time, in which the provider may have asked for a pause.

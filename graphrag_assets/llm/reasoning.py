@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 
 _TAGS = ("think", "thinking", "thought", "reasoning")
-_OPENED = re.compile(rf"\s*<({'|'.join(_TAGS)})>", re.IGNORECASE)
-_BLOCK = re.compile(rf"\s*<({'|'.join(_TAGS)})>.*?(</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_ANY = "|".join(_TAGS)
+_OPENED = re.compile(rf"\s*<({_ANY})>", re.IGNORECASE)
+_BLOCK = re.compile(rf"\s*<({_ANY})>.*?(</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 # Chat templates that open the block themselves leave only its end in the answer, on a line of its own.
-_ONLY_END = re.compile(rf"\A(?:(?!<(?:{'|'.join(_TAGS)})>).)*?^[ \t]*</(?:{'|'.join(_TAGS)})>[ \t]*$", re.DOTALL | re.MULTILINE)
+_ONLY_END = re.compile(rf"^[ \t]*</(?:{_ANY})>[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _LONGEST_TAG = max(map(len, _TAGS)) + 2
 
 
 def strip_reasoning(text: str) -> str:
-    """An answer without the reasoning block at its start; an unfinished block is the whole answer, so nothing is left."""
+    """An answer without the reasoning block at its start; of an unfinished block nothing is left."""
     if "<" not in text:
         return text.strip()
     while block := _BLOCK.match(text):
         text = text[block.end() :]
-    if "</" in text and (end := _ONLY_END.match(text)):
+    if "</" in text and (end := _ONLY_END.search(text)):
         text = text[end.end() :]
     return text.strip()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import importlib
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -17,7 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from graphrag_assets.llm.clients import ChatAnswer, Endpoint, StreamEnd, TokenUsage, Vector, VectorAnswer, parameters
+from graphrag_assets.llm.clients import (
+    INPUT_TYPES,
+    ChatAnswer,
+    Endpoint,
+    StreamEnd,
+    TokenUsage,
+    Vector,
+    VectorAnswer,
+    parameters,
+)
 from graphrag_assets.llm.errors import (
     CallError,
     GatewayError,
@@ -34,13 +44,6 @@ logger = logging.getLogger(__name__)
 
 #: Providers that take vectors as base64 through LiteLLM; 16 vectors of 1,536 numbers then cost 10 ms instead of 109 ms.
 _BASE64 = frozenset({"openai", "azure", "hosted_vllm", "openai_like", "litellm_proxy"})
-
-#: Providers that tell documents and questions apart by a parameter.
-_INPUT_TYPES: Mapping[str, Mapping[str, str]] = {
-    "cohere": {"document": "search_document", "query": "search_query"},
-    "voyage": {"document": "document", "query": "query"},
-    "nvidia_nim": {"document": "passage", "query": "query"},
-}
 
 
 class LiteLLMClient:
@@ -78,13 +81,18 @@ class LiteLLMClient:
         call = {**self._call, **parameters, "messages": _clean_messages(messages)}
         if schema is not None and self._structured:
             try:
-                return _chat_answer(await self._send("acompletion", {**call, "response_format": response_format(schema)}))
+                return _chat_answer(
+                    await self._send("acompletion", {**call, "response_format": response_format(schema)})
+                )
             except PermanentError as error:
                 words = str(error).lower()
-                if error.kind != "bad_request" or not any(w in words for w in ("response_format", "schema", "structured")):
+                if error.kind != "bad_request" or not any(
+                    w in words for w in ("response_format", "schema", "structured")
+                ):
                     raise
                 logger.warning(
-                    "%s: the endpoint does not accept structured output; it is left out from now on", self._endpoint.entry
+                    "%s: the endpoint does not accept structured output; it is left out from now on",
+                    self._endpoint.entry,
                 )
                 self._structured = False
         return _chat_answer(await self._send("acompletion", call))
@@ -112,8 +120,8 @@ class LiteLLMClient:
     async def embed(self, texts: Sequence[str], kind: str) -> VectorAnswer:
         """See :class:`graphrag_assets.llm.clients.Client`."""
         call = {**self._call, "input": [clean(text) for text in texts]}
-        if self._provider in _INPUT_TYPES:
-            call["input_type"] = _INPUT_TYPES[self._provider][kind]
+        if self._provider in INPUT_TYPES:
+            call["input_type"] = INPUT_TYPES[self._provider][kind]
         if self._base64:
             call["encoding_format"] = "base64"
         try:
@@ -131,7 +139,10 @@ class LiteLLMClient:
     async def _send(self, function: str, call: dict[str, Any]) -> Any:
         litellm, unlogged = await asyncio.to_thread(_load)
         if self._managed_identity:
-            call = {**call, "azure_ad_token_provider": await asyncio.to_thread(_azure_token_provider, self._endpoint.entry)}
+            call = {
+                **call,
+                "azure_ad_token_provider": await asyncio.to_thread(_azure_token_provider, self._endpoint.entry),
+            }
         try:
             with unlogged():
                 return await getattr(litellm, function)(**call)
@@ -152,12 +163,18 @@ class LiteLLMClient:
         if name == "ContentPolicyViolationError":
             return PermanentError("content_filter", message, 400)
         if "APIConnectionError" in name or isinstance(error, ConnectionError):
-            unreachable = any(words in message.lower() for words in ("cannot connect", "connection refused", "connect call failed"))
+            unreachable = any(
+                words in message.lower() for words in ("cannot connect", "connection refused", "connect call failed")
+            )
             return PassingError("unreachable" if unreachable else "connection", message)
         if name in ("APIResponseValidationError", "JSONDecodeError"):
             return PassingError("bad_body", message)
         if not isinstance(status, int) or status < 300:
-            return PassingError("server", f"{name}: {message}") if status else PermanentError("bad_request", f"{name}: {message}")
+            return (
+                PassingError("server", f"{name}: {message}")
+                if status
+                else PermanentError("bad_request", f"{name}: {message}")
+            )
         headers = getattr(getattr(error, "response", None), "headers", None)
         return classify(
             status,
@@ -188,11 +205,13 @@ def _load() -> tuple[Any, Callable[[], contextlib.AbstractContextManager[None]]]
 
 def _azure_token_provider(entry: str) -> Callable[[], str]:
     try:
-        from azure.identity import DefaultAzureCredential, get_bearer_token_provider
+        identity = importlib.import_module("azure.identity")
     except ImportError:
-        raise GatewayError(f"{entry}: auth_method azure_managed_identity needs the package azure-identity; install it") from None
-    provider: Callable[[], str] = get_bearer_token_provider(
-        DefaultAzureCredential(), "https://cognitiveservices.azure.com/.default"
+        raise GatewayError(
+            f"{entry}: auth_method azure_managed_identity needs the package azure-identity; install it"
+        ) from None
+    provider: Callable[[], str] = identity.get_bearer_token_provider(
+        identity.DefaultAzureCredential(), "https://cognitiveservices.azure.com/.default"
     )
     return provider
 

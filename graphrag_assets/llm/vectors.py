@@ -5,22 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from graphrag_assets.llm.cache import AnswerCache, vector_keys
 from graphrag_assets.llm.calls import ModelCalls
-from graphrag_assets.llm.clients import Vector, VectorAnswer
-from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
+from graphrag_assets.llm.clients import INPUT_TYPES, Vector, VectorAnswer
+from graphrag_assets.llm.errors import CallError, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.usage import StageUsage
-
-#: Share of the window that is used where the model counts tokens otherwise than we do.
-FOREIGN_TOKENIZER = 0.8
-
-#: Providers whose embedding models count as tiktoken does.
-_TIKTOKEN = frozenset({"openai", "azure"})
 
 #: Text that is embedded to learn how many numbers a vector of an unknown model has.
 _PROBE = "dimension"
@@ -65,19 +59,19 @@ class Vectors:
     """
 
     def __init__(self, calls: ModelCalls, cache: AnswerCache, packing: Packing) -> None:
-        self._calls = calls
+        self.calls = calls
         self._cache = cache
         self._packing = packing
-        self._declared = calls.settings.call_args.get("dimensions")
-        self._dimension: int | None = self._declared
-        self._certain = self._declared is not None
+        declared = calls.settings.call_args.get("dimensions")
+        self._dimension: int | None = int(declared) if declared else None
+        self._likely = calls.facts.vector_size
         self._dimension_lock = asyncio.Lock()
         self._flights: dict[bytes, asyncio.Future[dict[bytes, Vector]]] = {}
 
     @property
     def dimension(self) -> int | None:
         """Numbers in a vector; None while it is not known."""
-        return self._dimension or self._calls.facts.vector_size
+        return self._dimension or self._likely
 
     async def embed(self, stage: str, account: StageUsage, texts: Sequence[str], kind: str) -> Vector:
         """See :meth:`graphrag_assets.llm.gateway.Gateway.embed`.
@@ -88,7 +82,7 @@ class Vectors:
             texts: Texts; equal ones are sent once, blank ones not at all.
             kind: document or query.
         """
-        settings = self._calls.settings
+        settings = self.calls.settings
         prefix = settings.query_prefix if kind == "query" else settings.document_prefix
         unique = {text: prefix + text for text in dict.fromkeys(texts) if text.strip()}
         keys = dict(zip(unique, self._keys(list(unique.values()), kind), strict=True))
@@ -98,25 +92,249 @@ class Vectors:
         while missing:
             found |= await self._embed_missing(stage, account, missing, kind)
             missing = {key: text for key, text in missing.items() if key not in found}
-        dimension = next((len(vector) for vector in found.values()), self.dimension or 0)
-        result = np.zeros((len(texts), dimension), dtype=np.float32)
-        for i, text in enumerate(texts):
-            if text in keys:
-                result[i] = found[keys[text]]
+        return self._table(texts, [found[keys[text]] if text in keys else None for text in texts])
+
+    def _table(self, texts: Sequence[str], vectors: Sequence[Vector | None]) -> Vector:
+        """Vectors as rows; zeros for blank texts."""
+        sizes = {len(vector) for vector in vectors if vector is not None}
+        if len(sizes) > 1:
+            both = " and ".join(map(str, sorted(sizes)))
+            raise GatewayError(
+                f"{self.calls.entry}: vectors of {both} numbers: the model behind this name has changed; "
+                "delete the cache, or give the model another name"
+            )
+        result = np.zeros((len(texts), sizes.pop() if sizes else self.dimension or 0), dtype=np.float32)
+        for i, vector in enumerate(vectors):
+            if vector is not None:
+                result[i] = vector
         return result
 
     def _keys(self, texts: Sequence[str], kind: str) -> list[bytes]:
         """Keys; the window is part of the key of texts that may be longer than it."""
-        identity: dict[str, Any] = {**self._calls.identity, "kind": kind if self._tells_kinds() else None}
+        tells_kinds = self.calls.settings.model_provider in INPUT_TYPES
+        identity: dict[str, Any] = {**self.calls.identity, "kind": kind if tells_kinds else None}
         window = self._packing.window
-        short = vector_keys(identity, texts)
-        long = [i for i, text in enumerate(texts) if len(text) * 4 > window and len(text.encode("utf-8", "replace")) > window]
+        keys = vector_keys(identity, texts)
+        long = [i for i, text in enumerate(texts) if _most_tokens(text) > window]
         for i, key in zip(long, vector_keys({**identity, "window": window}, [texts[i] for i in long]), strict=True):
-            short[i] = key
-        return short
-
-    def _tells_kinds(self) -> bool:
-        return self._calls.settings.model_provider in ("cohere", "voyage", "nvidia_nim")
+            keys[i] = key
+        return keys
 
     def _stored(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
-        return {key: np.frombuffer(data, dtype=np.float32) for key, data in self._cache.vectors(keys).items()}
+        stored = {key: np.frombuffer(data, dtype=np.float32) for key, data in self._cache.vectors(keys).items()}
+        if self._dimension is not None:
+            stored = {key: vector for key, vector in stored.items() if len(vector) == self._dimension}
+        elif stored:
+            self._likely = len(next(iter(stored.values())))
+        return stored
+
+    # -- texts without a vector ------------------------------------------------------------------------------------
+
+    async def _embed_missing(
+        self, stage: str, account: StageUsage, missing: dict[bytes, str], kind: str
+    ) -> dict[bytes, Vector]:
+        """Vectors of texts that are not stored; those that another caller is embedding already are waited for.
+
+        Returns:
+            Vectors by key; some may be missing, where the other caller failed.
+        """
+        result: dict[bytes, Vector] = {}
+        others = {key: flight for key in missing if (flight := self._flights.get(key)) is not None}
+        mine = {key: text for key, text in missing.items() if key not in others}
+        if mine:
+            flight = asyncio.get_running_loop().create_future()
+            self._flights.update(dict.fromkeys(mine, flight))
+            try:
+                await self._embed_mine(stage, account, mine, kind, result)
+            finally:
+                for key in mine:
+                    del self._flights[key]
+                flight.set_result(result)
+        for key, flight in others.items():
+            done = await asyncio.shield(flight)
+            if key in done:
+                account.cached += 1
+                result[key] = done[key]
+        return result
+
+    async def _embed_mine(
+        self, stage: str, account: StageUsage, missing: dict[bytes, str], kind: str, result: dict[bytes, Vector]
+    ) -> None:
+        """Send texts in batches; every batch that succeeds is kept, even where another one fails."""
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            for batch in self._batches(missing):
+                tasks.append(asyncio.create_task(self._embed_batch(stage, account, batch, kind, result)))
+                await asyncio.sleep(0)  # counting tokens takes time; calls start meanwhile
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if not errors:
+            return
+        first = next((error for error in errors if isinstance(error, GatewayError)), errors[0])
+        if not isinstance(first, CallError):
+            raise first
+        account.failed += len(missing) - len(result)
+        raise GatewayError(
+            f"{self.calls.entry}: {len(missing) - len(result)} of {len(missing)} texts could not be embedded, first: "
+            f"{first}; run again (vectors so far are kept)"
+        ) from None
+
+    def _batches(self, missing: dict[bytes, str]) -> Iterator[_Batch]:
+        """Pieces of texts in calls of at most so many texts and tokens."""
+        packing = self._packing
+        batch: _Batch = []
+        used = 0
+        for key, sent in missing.items():
+            text = _Text(key, self._pieces(sent))
+            for number, (_, tokens) in enumerate(text.pieces):
+                if batch and (len(batch) == packing.batch_size or used + tokens > packing.batch_tokens):
+                    yield batch
+                    batch, used = [], 0
+                batch.append((text, number))
+                used += tokens
+        if batch:
+            yield batch
+
+    def _pieces(self, text: str) -> list[tuple[str, int]]:
+        """A text, or its windows where it is too long, with their tokens; counted only where it matters."""
+        packing = self._packing
+        most = _most_tokens(text)
+        if most <= min(packing.window, packing.batch_tokens // packing.batch_size):
+            return [(text, most)]
+        tokens = packing.count(text)
+        if tokens <= packing.window:
+            return [(text, tokens)]
+        return windows(text, packing.window, packing.count)
+
+    async def _embed_batch(
+        self, stage: str, account: StageUsage, batch: _Batch, kind: str, result: dict[bytes, Vector]
+    ) -> None:
+        """Send one batch; a text is done, and kept, as soon as all of its windows are."""
+        pieces = [text.pieces[number][0] for text, number in batch]
+        vectors = await self._send_splitting(account, pieces, kind)
+        done: dict[bytes, Vector] = {}
+        for (text, number), vector in zip(batch, vectors, strict=True):
+            text.vectors[number] = vector
+            if len(text.vectors) == len(text.pieces):
+                weights = [tokens for _, tokens in text.pieces]
+                done[text.key] = pool([text.vectors[i] for i in range(len(weights))], weights)
+        result |= done
+        self._cache.put_vectors({key: vector.tobytes() for key, vector in done.items()}, stage)
+
+    async def _send_splitting(self, account: StageUsage, texts: list[str], kind: str) -> list[Vector]:
+        """Vectors of texts; where the provider finds them too long, of fewer at once, then of parts of one, pooled."""
+        try:
+            return await self._send(account, texts, kind)
+        except PermanentError as error:
+            if error.kind != "context_length":
+                raise
+            if len(texts) > 1:
+                middle = len(texts) // 2
+                first = await self._send_splitting(account, texts[:middle], kind)
+                return first + await self._send_splitting(account, texts[middle:], kind)
+            parts = windows(texts[0], max(1, self._packing.count(texts[0]) // 2), self._packing.count)
+            if len(parts) < 2:
+                raise
+        vectors = [(await self._send_splitting(account, [part], kind))[0] for part, _ in parts]
+        return [pool(vectors, [tokens for _, tokens in parts])]
+
+    async def _send(self, account: StageUsage, texts: list[str], kind: str) -> list[Vector]:
+        """One call, repeated while its vectors are not what was asked for."""
+
+        async def call() -> VectorAnswer:
+            answer = await self.calls.client.embed(texts, kind)
+            _check(answer, len(texts), self._dimension)
+            return answer
+
+        characters = sum(map(len, texts))
+        while True:
+            answer = await self.calls.send(account, characters, call)
+            size = len(answer.vectors[0])
+            await self._settle_dimension(account, size, kind)
+            if size == self._dimension:
+                return answer.vectors
+
+    async def _settle_dimension(self, account: StageUsage, size: int, kind: str) -> None:
+        """Decide how many numbers a vector has: as set, as known, else as two answers agree."""
+        if self._dimension is not None:
+            return
+        async with self._dimension_lock:
+            if self._dimension is not None:
+                return
+            seen = [size]
+            while self._dimension is None and len(seen) < 8:
+                if seen[-1] == self._likely or seen[-1] in seen[:-1]:
+                    self._dimension = seen[-1]
+                    return
+
+                async def call() -> VectorAnswer:
+                    answer = await self.calls.client.embed([_PROBE], kind)
+                    _check(answer, 1, None)
+                    return answer
+
+                seen.append(len((await self.calls.send(account, len(_PROBE), call)).vectors[0]))
+            raise GatewayError(f"{self.calls.entry}: vectors of ever other sizes ({seen}); set call_args.dimensions")
+
+
+def windows(text: str, limit: int, count: Callable[[str], int]) -> list[tuple[str, int]]:
+    """Cut a text into parts of about equal length, at white space where there is some.
+
+    Args:
+        text: Any text.
+        limit: Most tokens of a part.
+        count: Counts tokens.
+
+    Returns:
+        Parts that make up the text without overlap, with their tokens; blank parts are left out. A part that cannot be
+        cut further (one character) may exceed the limit.
+    """
+    tokens = count(text)
+    if tokens <= limit or len(text) < 2:
+        return [(text, tokens)] if text.strip() else []
+    parts = -(-tokens // limit)
+    cuts = [0]
+    for i in range(1, parts):
+        cuts.append(max(cuts[-1], _near_space(text, i * len(text) // parts, len(text) // parts // 5)))
+    cuts.append(len(text))
+    pieces = [text[a:b] for a, b in pairwise(cuts) if b > a]
+    if len(pieces) == 1:
+        pieces = [text[: len(text) // 2], text[len(text) // 2 :]]
+    return [part for piece in pieces for part in windows(piece, limit, count)]
+
+
+def pool(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
+    """Mean of the vectors of a text's windows, weighted by their tokens, at unit length; zeros stay zeros."""
+    mean = np.average(np.asarray(vectors, dtype=np.float64), axis=0, weights=np.maximum(weights, 1))
+    norm = float(np.linalg.norm(mean))
+    return np.asarray(mean / norm if norm > 0 else mean, dtype=np.float32)
+
+
+def _near_space(text: str, at: int, reach: int) -> int:
+    """The position after the last white space within reach before a position, else the position itself."""
+    for position in range(at, max(at - reach, 1), -1):
+        if text[position - 1].isspace():
+            return position
+    return at
+
+
+def _most_tokens(text: str) -> int:
+    """Tokens that a text has at most: a token of a byte-level encoding is at least one byte."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _check(answer: VectorAnswer, count: int, dimension: int | None) -> None:
+    """Refuse vectors that are too few, of odd size, or not numbers."""
+    if len(answer.vectors) != count:
+        raise PassingError("bad_body", f"{len(answer.vectors)} vectors came for {count} texts")
+    sizes = {vector.shape for vector in answer.vectors}
+    if len(sizes) != 1 or len(next(iter(sizes))) != 1:
+        raise PassingError("bad_body", f"the vectors have different sizes: {sorted(sizes)}")
+    size = len(answer.vectors[0])
+    if size == 0 or (dimension is not None and size != dimension):
+        raise PassingError("bad_body", f"the vectors have {size} numbers instead of {dimension or 'some'}")
+    if not all(np.isfinite(vector).all() for vector in answer.vectors):
+        raise PassingError("bad_body", "a vector holds something that is not a number")

@@ -80,7 +80,7 @@ class VectorIndex:
         if limit <= 0:
             return []
         query = self._open().search(vector, vector_column_name="vector").distance_type("cosine")
-        found = query.select(["id"]).limit(limit).refine_factor(REFINE_FACTOR).to_arrow()
+        found = query.select(["id", "_distance"]).limit(limit).refine_factor(REFINE_FACTOR).to_arrow()
         best: dict[str, float] = {}
         for row_id, distance in zip(found["id"].to_pylist(), found["_distance"].to_pylist(), strict=True):
             if allowed is None or row_id in allowed:

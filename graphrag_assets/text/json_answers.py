@@ -36,6 +36,10 @@ _SINGLE_QUOTED = re.compile(rf"(?<=[{{\[,:])(\s*)'((?:[^'\\]|\\.|(?!{_CLOSES})')
 _UNOPENED_KEY = re.compile(r'^(\{\s*)([A-Za-z_]\w*"\s*:)')
 
 
+class CutError(ValueError):
+    """The answer ends inside a string, or before its brackets close in a way that loses content."""
+
+
 def strip_reasoning(text: str) -> str:
     """The answer without the reasoning that some models write before it.
 
@@ -74,7 +78,8 @@ def parse_json_object(text: str, keys: Sequence[str] = (), *, list_key: str | No
         The object. Numbers are finite (others are null), strings can be written as UTF-8.
 
     Raises:
-        ValueError: There is no such object, or the answer was cut.
+        CutError: The answer was cut, and the part is not wanted.
+        ValueError: There is no such object.
     """
     text = strip_reasoning(text)
     if not text:
@@ -85,7 +90,7 @@ def parse_json_object(text: str, keys: Sequence[str] = (), *, list_key: str | No
     for candidate in _candidates(text):
         try:
             value = _read(candidate, partial)
-        except _CutError:  # what stands inside of an object that was cut (one finding of a report) is not the answer
+        except CutError:  # what stands inside of an object that was cut (one finding of a report) is not the answer
             cut = True
             break
         if isinstance(value, list):
@@ -99,14 +104,12 @@ def parse_json_object(text: str, keys: Sequence[str] = (), *, list_key: str | No
                 break
     if best is None:
         expected = f"a JSON object with {', '.join(keys)}" if keys else "a JSON object"
-        raise ValueError(f"the answer was cut; expected {expected}" if cut else f"the answer holds no JSON that can be read; expected {expected}")
+        if cut:
+            raise CutError(f"the answer was cut; expected the whole of {expected}")
+        raise ValueError(f"the answer holds no JSON that can be read; expected {expected}")
     cleaned = _clean(best)
     assert isinstance(cleaned, dict)
     return cleaned
-
-
-class _CutError(ValueError):
-    """The text ends inside a string or before its brackets close in a way that loses content."""
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -184,7 +187,7 @@ def _close(text: str, partial: bool) -> str:
     """Add the brackets that are missing at the end.
 
     Raises:
-        _CutError: The text ends inside a string or after a comma or colon, and the part is not wanted.
+        CutError: The text ends inside a string or after a comma or colon, and the part is not wanted.
     """
     stack: list[str] = []
     inside = False
@@ -206,7 +209,7 @@ def _close(text: str, partial: bool) -> str:
     if not inside and text.rstrip()[-1:] in {"}", "]", '"', "e", "l", *"0123456789"} and not _ends_with_key(text):
         return text.rstrip() + "".join(reversed(stack))
     if not partial:
-        raise _CutError("the answer was cut")
+        raise CutError("the answer was cut")
     position, open_then = safe
     return text[:position] + "".join(reversed(open_then)) if position else ""
 

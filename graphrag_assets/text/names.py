@@ -29,7 +29,8 @@ _QUOTES = {
     "＂": "＂",
 }
 #: Quotes that never belong to a name when they stand alone at one of its ends; a single ' or ’ may be an apostrophe.
-_STRAY = frozenset('"“”„«»`＂')
+_STRAY = '"“”„«»`＂'
+_STRAY_INSIDE = re.compile(f"[{_STRAY}]")
 
 #: Compatibility forms that are only another way to write the same letters. The others (™, ², ½, ①, №-like signs, the
 #: non-breaking hyphen) carry meaning or change into look-alikes, so plain NFKC would damage names: GUTENBERG™ -> GUTENBERGTM.
@@ -68,10 +69,10 @@ def strip_quotes(text: str) -> str:
         if text[0] in inner or text[-1] in inner:
             break
         text = inner.strip()
-    if text and text[0] in _STRAY and not _has_quote(text[1:]):
-        text = text[1:]
-    elif text and text[-1] in _STRAY and not _has_quote(text[:-1]):
-        text = text[:-1]
+    # A run of stray quotes at one end only: ""CAROLINE" or SCROOGE"
+    head, tail = len(text) - len(text.lstrip(_STRAY)), len(text) - len(text.rstrip(_STRAY))
+    if head != tail and not _STRAY_INSIDE.search(text[head : len(text) - tail]):
+        text = text[head : len(text) - tail]
     return text.strip()
 
 
@@ -140,10 +141,6 @@ def _decode_entities(text: str) -> str:
             break
         text = decoded
     return text
-
-
-def _has_quote(text: str) -> bool:
-    return any(c in _STRAY for c in text)
 
 
 def _visible(text: str) -> str:

@@ -1,0 +1,285 @@
+"""Entities and relationships out of one answer, be it tuples or JSON."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from graphrag_assets.indexing.tuples import DELIMITER, Record, clean_field, read_graph_records, read_weight
+from graphrag_assets.text.json_answers import CutError, parse_json_object
+from graphrag_assets.text.names import canonical_title, clean_name, is_named_in
+from graphrag_assets.text.refusals import RefusalError, is_refusal, is_short, says_nothing_found
+
+#: Strength of a relationship that states none.
+DEFAULT_WEIGHT = 1.0
+#: A longer name is a sentence.
+MAX_NAME = 300
+MAX_TYPE = 60
+
+#: JSON schema of an extraction answer, for models that support structured output.
+GRAPH_SCHEMA: dict[str, Any] = {
+    "title": "graph",
+    "type": "object",
+    "properties": {
+        "entities": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "type": {"type": "string"}, "description": {"type": "string"}},
+                "required": ["name", "type", "description"],
+                "additionalProperties": False,
+            },
+        },
+        "relationships": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "source": {"type": "string"},
+                    "target": {"type": "string"},
+                    "description": {"type": "string"},
+                    "weight": {"type": "number"},
+                },
+                "required": ["source", "target", "description", "weight"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["entities", "relationships"],
+    "additionalProperties": False,
+}
+
+_KEYS = ("entities", "relationships")
+_NAME = ("name", "entity_name", "title", "entity", "id")
+_TYPE = ("type", "entity_type", "label", "category")
+_DESCRIPTION = ("description", "entity_description", "relationship_description", "relationship", "explanation", "summary")
+_SOURCE = ("source", "source_entity", "source_name", "from", "subject", "head")
+_TARGET = ("target", "target_entity", "target_name", "to", "object", "tail")
+_WEIGHT = ("weight", "relationship_strength", "strength", "score", "relationship_weight")
+
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}|<[^<>]*>|\[[\w ]*entity[\w ]*\]|(?:source|target)[_ ]entity|entity[_ ](?:name|type)", re.IGNORECASE)
+# A strength that slipped into the description: ...the party>8 or ..."7
+_GLUED_WEIGHT = re.compile(r"(?P<text>.*\S)\s*(?:\"?\s*[|>]+|\"|”)\s*(?P<weight>\d{1,3}(?:\.\d+)?)\"?", re.DOTALL)
+_EXAMPLE_NAME = re.compile(r'"(?:name|source|target)"\s*:\s*"([^"]+)"')
+
+
+@dataclass(frozen=True)
+class EntityMention:
+    """One entity record."""
+
+    title: str
+    name: str
+    type: str
+    description: str
+
+
+@dataclass(frozen=True)
+class RelationshipMention:
+    """One relationship record; the names are those of its two titles, as written."""
+
+    source: str
+    target: str
+    description: str
+    weight: float
+    names: tuple[str, str]
+
+
+@dataclass
+class GraphAnswer:
+    """What one answer holds.
+
+    Args:
+        entities: Entity records in their order.
+        relationships: Relationship records in their order.
+        ended: Whether the answer says that it is complete (end mark, closed JSON).
+        cut: Whether it breaks off inside a record (which is left out).
+        dropped: What could not be used, counted by reason.
+    """
+
+    entities: list[EntityMention] = field(default_factory=list)
+    relationships: list[RelationshipMention] = field(default_factory=list)
+    ended: bool = False
+    cut: bool = False
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def __bool__(self) -> bool:
+        """Whether it holds any record."""
+        return bool(self.entities or self.relationships)
+
+
+def parse_tuples(answer: str) -> GraphAnswer:
+    """Read an answer in the tuple format; never fails, what is no record is left out.
+
+    Args:
+        answer: Raw answer of a model.
+    """
+    read = read_graph_records(answer)
+    found = GraphAnswer(ended=read.ended, cut=read.cut)
+    for record in read.records[: -1 if read.cut else None]:
+        if record.kind == "entity":
+            _add_entity(found, *_entity_fields(record))
+        else:
+            _add_relationship(found, *_relationship_fields(record))
+    return found
+
+
+def parse_json(answer: str, *, partial: bool = False) -> GraphAnswer:
+    """Read an answer in JSON.
+
+    Args:
+        answer: Raw answer of a model.
+        partial: Take the complete records of an answer that was cut.
+
+    Raises:
+        ValueError: The answer holds no object with entities or relationships, or it was cut.
+    """
+    value = parse_json_object(answer, _KEYS, partial=partial)
+    found = GraphAnswer(ended=True)
+    for item in _items(value.get("entities")):
+        name, type_, description = (_text(item, keys) for keys in (_NAME, _TYPE, _DESCRIPTION))
+        _add_entity(found, name, type_, description)
+    for item in _items(value.get("relationships")):
+        weight = read_weight(_text(item, _WEIGHT))
+        _add_relationship(found, _text(item, _SOURCE), _text(item, _TARGET), _text(item, _DESCRIPTION), weight)
+    return found
+
+
+def read_answer(answer: str) -> GraphAnswer:
+    """Read an answer in either format, and judge whether it is one.
+
+    An honest "nothing found" is an answer: an end mark without records, empty lists, or words that say so.
+
+    Raises:
+        RefusalError: The model declined.
+        ValueError: The answer is empty, holds no record and does not say that there is none, or was cut.
+    """
+    found = parse_tuples(answer)
+    if found.cut:
+        raise ValueError("the answer breaks off inside a record; expected all records, then the end mark")
+    if found or (found.ended and is_short(answer)):
+        return found
+    try:
+        return parse_json(answer)
+    except CutError:
+        if '"entities"' in answer:
+            raise
+    except ValueError:
+        pass
+    if not answer.strip():
+        raise ValueError("the answer is empty; expected records, or the end mark alone when there are none")
+    if is_refusal(answer):
+        raise RefusalError("the model declined to answer")
+    if says_nothing_found(answer):
+        return found
+    raise ValueError("the answer holds no record; expected records, or the end mark alone when there are none")
+
+
+def salvage(answer: str) -> GraphAnswer | None:
+    """The complete records of an answer that :func:`read_answer` refuses; None when there are none."""
+    found = parse_tuples(answer)
+    if not found:
+        try:
+            found = parse_json(answer, partial=True)
+        except ValueError:
+            return None
+    return found or None
+
+
+def without_echoes(answer: GraphAnswer, text: str, examples: frozenset[str]) -> GraphAnswer:
+    """Leave out what the model copied instead of read.
+
+    That is, entities and relationships of the examples in the prompt that the text does not name, and records that stand
+    in the text itself (a document may hold lines that look like records).
+
+    Args:
+        answer: Answer of a model.
+        text: Text unit that was asked about.
+        examples: Titles of the examples in the prompt.
+    """
+    strange = {title for title in _titles(answer) if title in examples and not is_named_in(title, text)}
+    planted = parse_tuples(text) if re.search(DELIMITER, text) else GraphAnswer()
+    if not strange and not planted:
+        return answer
+    entities = [e for e in answer.entities if e.title not in strange and e not in planted.entities]
+    relationships = [
+        r for r in answer.relationships if r.source not in strange and r.target not in strange and r not in planted.relationships
+    ]
+    dropped = answer.dropped.copy()
+    dropped["echo"] += len(answer.entities) + len(answer.relationships) - len(entities) - len(relationships)
+    return GraphAnswer(entities, relationships, answer.ended, answer.cut, +dropped)
+
+
+@lru_cache(maxsize=8)
+def example_titles(prompt: str) -> frozenset[str]:
+    """Titles of the entities in the worked examples of a prompt, tuples or JSON."""
+    names = {canonical_title(name) for name in _EXAMPLE_NAME.findall(prompt)}
+    return frozenset(names | _titles(parse_tuples(prompt)))
+
+
+def _titles(answer: GraphAnswer) -> set[str]:
+    ends = (end for r in answer.relationships for end in (r.source, r.target))
+    return {e.title for e in answer.entities}.union(ends)
+
+
+def _entity_fields(record: Record) -> tuple[str, str, str]:
+    name, *rest = record.fields
+    rest = rest or [""]
+    if len(rest) == 1 and (len(rest[0]) > MAX_TYPE or len(rest[0].split()) > 3):  # the type was left out
+        rest = ["", *rest]
+    return name, rest[0], " ".join(part for part in rest[1:] if part)
+
+
+def _relationship_fields(record: Record) -> tuple[str, str, str, float | None]:
+    source, target, *rest = (*record.fields, "")[: max(2, len(record.fields))]
+    while len(rest) > 1 and not rest[-1]:  # a stray delimiter before the closing bracket
+        rest.pop()
+    weight = read_weight(rest[-1]) if len(rest) > 1 else None
+    if weight is not None:
+        rest.pop()
+    elif rest and (glued := _GLUED_WEIGHT.fullmatch(rest[-1])):
+        weight, rest[-1] = float(glued["weight"]), clean_field(glued["text"])
+    elif len(rest) > 1 and re.fullmatch(r"[-+]?(?:\d[\d.,e+-]*|nan|inf(?:inity)?)", rest[-1], re.IGNORECASE):
+        rest.pop()  # a number, but no strength
+    return source, target, " ".join(part for part in rest if part), weight
+
+
+def _add_entity(found: GraphAnswer, name: str, type_: str, description: str) -> None:
+    name = clean_name(name)
+    if not _is_name(name) or not (type_ or description):
+        found.dropped["entity without a name" if not _is_name(name) else "entity without type and description"] += 1
+        return
+    type_ = canonical_title(type_).strip("<>[](){} ")
+    if len(type_) > MAX_TYPE:
+        type_, description = "", description or clean_field(type_)
+    found.entities.append(EntityMention(canonical_title(name), name, type_, description))
+
+
+def _add_relationship(found: GraphAnswer, source: str, target: str, description: str, weight: float | None) -> None:
+    source, target = clean_name(source), clean_name(target)
+    if not _is_name(source) or not _is_name(target):
+        found.dropped["relationship without two names"] += 1
+        return
+    ends = canonical_title(source), canonical_title(target)
+    found.relationships.append(
+        RelationshipMention(*ends, description, DEFAULT_WEIGHT if weight is None else weight, (source, target))
+    )
+
+
+def _is_name(name: str) -> bool:
+    return any(c.isalnum() or unicodedata.category(c) == "So" for c in name) and len(name) <= MAX_NAME and not _PLACEHOLDER.fullmatch(name)
+
+
+def _items(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(item: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    value = next((item[key] for key in keys if item.get(key) not in (None, "")), "")
+    if isinstance(value, list):
+        value = ", ".join(str(part) for part in value)
+    return clean_field(str(value)) if not isinstance(value, dict) else ""

@@ -1,0 +1,203 @@
+"""The tuple grammar that models answer in, read with tolerance.
+
+Asked for are records ``("entity"<|>NAME<|>TYPE<|>description)`` separated by ``##`` and ended by ``<|COMPLETE|>`` (the format of
+Microsoft GraphRAG). What comes is close to that: separators are missing or glued to the end mark, brackets are of another
+kind, delimiters are spaced, full-width or left in as ``{tuple_delimiter}``, quotes differ or are gone, bullets, bold type, code
+fences and prose stand around.
+
+So a record is found by how it begins, not by what separates it from the one before; where the grammar has no such
+beginning (claims), by bracket or line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from graphrag_assets.text.json_answers import strip_reasoning
+from graphrag_assets.text.names import clean_text, strip_quotes
+
+#: Delimiter between fields, in all the forms in which models write it.
+DELIMITER = r"(?:<\s*[|｜¦]{1,2}\s*>(?:\s*[|｜])?|<\s*\|\s*#\s*\|?\s*>|＜\s*[|｜]\s*＞|\{tuple_delimiter\})"
+#: Weaker forms, which count only where a record uses them right after its kind.
+_WEAK_DELIMITER = r"[|｜]"
+_QUOTE = r"[\"'`“”„‘’«»「」＂*_]"
+_KINDS = {"entity": "entity", "relationship": "relationship", "relation": "relationship", "实体": "entity", "关系": "relationship"}
+
+_END_MARK = re.compile(
+    r"[(（\[]?\s*[\"'*`]{0,3}(?:<\s*[|｜]?\s*>?\s*COMPLETE\s*[|｜]?\s*>|\{completion_delimiter\})[\"'*`]{0,3}(?:\s?[)）\]])?", re.IGNORECASE
+)
+_RECORD_START = re.compile(
+    rf"(?P<open>[(（\[【{{<]\s*)?(?P<quoted>{_QUOTE}{{0,4}})(?P<kind>entity|relationship|relation|实体|关系){_QUOTE}{{0,4}}\s*"
+    rf"(?P<delimiter>{DELIMITER}|{_WEAK_DELIMITER})",
+    re.IGNORECASE,
+)
+_SPLIT = re.compile(DELIMITER)
+_SPLIT_WEAK = re.compile(rf"\s*{_WEAK_DELIMITER}\s*")
+# A delimiter that lost a character is recognised beside a quote only: <|"x" or "x"|>
+_BROKEN_DELIMITER = re.compile(r"(?<=[\"”])\s*\|>\s*(?=[\"“\d])|(?<=[\"”])\s*<\|\s*(?=[\"“\d])")
+_STRUCTURE = re.compile(r"[()（）\[\]【】]|#{2,}|\{record_delimiter\}|；(?=\s*(?:[(（\[\"“]|$))|\n[ \t]*\n|\n(?=[ \t]*```)")
+_NUMBER_AFTER_SEPARATOR = re.compile(r"#{2,}[ *]*(\d+(?:\.\d+)?)\s*[)）>\]]")
+_AFTER_CLOSING = re.compile(r"[ \t\r\"'`*_,;.。；]*(?:\n|$|##|\{record_delimiter\}|[(（\[])")
+
+_CLAIM_SEPARATOR = re.compile(r"#{2,}|\{record_delimiter\}|(?<=[)）])[\s;；,]*(?=(?:\n[ \t]*[\-*•]?[ \t]*)?[(（])")
+_CLAIM_LEAD = re.compile(r"(?:^|\n)[ \t\-*•\d.]*[(（]?")
+_CLAIM_DELIMITERS = 5
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of an answer.
+
+    Args:
+        kind: entity, relationship, or claim.
+        fields: Fields after the kind, cleaned of brackets, wrapping quotes and white space.
+        whole: False where the answer ends before the record does.
+    """
+
+    kind: str
+    fields: tuple[str, ...]
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Records:
+    """What was read from one answer.
+
+    Args:
+        records: Records in their order.
+        ended: Whether the answer carries an end mark.
+    """
+
+    records: tuple[Record, ...]
+    ended: bool
+
+    @property
+    def cut(self) -> bool:
+        """Whether the answer breaks off inside its last record."""
+        return bool(self.records) and not self.ended and not self.records[-1].whole
+
+
+def read_graph_records(answer: str) -> Records:
+    """Entity and relationship records of an answer.
+
+    Args:
+        answer: Raw answer of a model; one answer at a time, since glued answers hide where one ends.
+    """
+    text, ended = _prepare(answer)
+    starts = [match for match in _RECORD_START.finditer(text) if _is_start(text, match)]
+    ends = [*(match.start() for match in starts[1:]), len(text)][: len(starts)]
+    records = []
+    for match, end in zip(starts, ends, strict=True):
+        weak = not _SPLIT.fullmatch(match["delimiter"].strip())
+        body, whole = _body(text[match.end() : end], bracketed=bool(match["open"]), last=end == len(text))
+        fields = (_SPLIT_WEAK if weak else _SPLIT).split(body if weak else _BROKEN_DELIMITER.sub("<|>", body))
+        records.append(Record(_KINDS[match["kind"].lower()], tuple(clean_field(field) for field in fields), whole))
+    return Records(tuple(records), ended)
+
+
+def read_claim_records(answer: str) -> Records:
+    """Claim records of an answer: every bracketed or separate run of fields with delimiters in it.
+
+    Args:
+        answer: Raw answer of a model.
+    """
+    text, ended = _prepare(answer)
+    records = []
+    for part, last in _claim_parts(text):
+        first = _SPLIT.search(part)
+        assert first is not None
+        *_, lead = _CLAIM_LEAD.finditer(part, 0, first.start())  # prose may stand before the line that the record begins
+        body, whole = _body(part[lead.end() :], bracketed="(" in lead.group() or "（" in lead.group(), last=last)
+        fields = tuple(clean_field(field) for field in _SPLIT.split(_BROKEN_DELIMITER.sub("<|>", body)))
+        records.append(Record("claim", fields[1:] if fields[0].lower() in {"claim", "covariate"} else fields, whole))
+    return Records(tuple(records), ended)
+
+
+def clean_field(field: str) -> str:
+    """A field without wrapping quotes, bold marks and line breaks."""
+    field = clean_text(field).strip()
+    while len(field) > 3 and field.startswith("**") and field.endswith("**"):
+        field = field[2:-2].strip()
+    return strip_quotes(field)
+
+
+def read_weight(field: str) -> float | None:
+    """The strength that a field states; None when the field is no strength but text.
+
+    Reads ``8``, ``8.5``, ``"8"``, ``8/10``, ``strength: 8``, ``8 (strong)``. Negative and non-finite numbers and such beyond any
+    scale are not strengths.
+    """
+    match = re.fullmatch(
+        r"(?:[a-z_ ]{0,40}(?:strength|weight|score)\s*[:=]?\s*)?\+?(\d{1,7}(?:[.,]\d+)?)(?:\s*/\s*\d+)?(?:\s*\([^()]{0,40}\)?)?\.?",
+        clean_field(field).strip("*<>()（）[] \"'"),
+        re.IGNORECASE,
+    )
+    return float(match.group(1).replace(",", ".")) if match else None
+
+
+def _prepare(answer: str) -> tuple[str, bool]:
+    """Drop reasoning; end marks become separators, wherever they stand."""
+    text = strip_reasoning(answer)
+    text, marks = _END_MARK.subn("\n##\n", text)
+    return text, bool(marks)
+
+
+def _is_start(text: str, match: re.Match[str]) -> bool:
+    """Whether a record begins here: in a bracket or quotes anywhere, else only at the beginning of a line."""
+    before = text[max(0, match.start() - 40) : match.start()]
+    weak = not _SPLIT.fullmatch(match["delimiter"].strip())
+    if match["open"] or match["quoted"].strip("*_`"):
+        return not (before[-1:].isalnum() and not match["open"])
+    return not weak and bool(re.search(r"(?:^|\n|##)[\s\-*•>\d.)]*$", before))
+
+
+def _body(text: str, *, bracketed: bool, last: bool) -> tuple[str, bool]:
+    """The fields of a record, without what follows it, and whether its end was seen.
+
+    A record ends at the closing bracket that is followed by a line end, a separator or the next record, or at the
+    separator itself; a number that slipped behind the separator is taken along. Where none of that is found, it ends at
+    an empty line.
+    """
+    depth = 0
+    paragraph: int | None = None
+    for match in _STRUCTURE.finditer(text):
+        token = match.group()
+        if token in "(（[【":
+            depth += 1
+        elif token in ")）]】":
+            if depth == 0 and _AFTER_CLOSING.match(text, match.end()):
+                return _with_number(text[: match.start()], text, match.end()), True
+            depth = max(0, depth - 1)
+        elif token.startswith(("#", "{", "；")):
+            return _with_number(_without_bracket(text[: match.start()].rstrip()), text, match.start()), True
+        elif paragraph is None:
+            paragraph = match.start()
+    rest = text if paragraph is None else text[:paragraph]
+    closed = rest.rstrip().endswith((")", "）", "]", "】"))
+    return _without_bracket(rest), closed or paragraph is not None or not (last and bracketed)
+
+
+def _with_number(head: str, text: str, position: int) -> str:
+    """The fields, and the strength that slipped behind the separator: ...at the party>##7)##"""
+    number = _NUMBER_AFTER_SEPARATOR.match(text, position)
+    return f"{head.rstrip('> ')}<|>{number.group(1)}" if number else head
+
+
+def _without_bracket(text: str) -> str:
+    """Drop one closing bracket and what decorates it."""
+    match = re.search(r"[)）\]】][\s'`*_,;；]*$", text[-80:])
+    return text[: len(text) - len(text[-80:]) + match.start()] if match else text.rstrip()
+
+
+def _claim_parts(text: str) -> Iterator[tuple[str, bool]]:
+    """Pieces of an answer that hold one claim each, and whether the answer ends with it."""
+    parts = [part for part in _CLAIM_SEPARATOR.split(text) if part.strip()]
+    for number, part in enumerate(parts):
+        lines = part.strip().splitlines()
+        if len(lines) > 1 and all(len(_SPLIT.findall(line)) >= _CLAIM_DELIMITERS for line in lines if line.strip()):
+            for line in lines:
+                yield line, False
+        elif _SPLIT.search(part):
+            yield part, number == len(parts) - 1

@@ -1,0 +1,147 @@
+"""The embedding model of a workspace: the configured one through the gateway, else the embedded one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from graphrag_assets.llm.clients import Vector
+from graphrag_assets.llm.errors import GatewayError
+from graphrag_assets.settings import Workspace
+
+if TYPE_CHECKING:
+    from graphrag_assets.llm.gateway import Gateway
+
+Kind = Literal["document", "query"]
+
+#: The embedded model for English; others must be asked for.
+DEFAULT_EMBEDDED = "bge-small-en-v1.5"
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    @property
+    def model(self) -> str:
+        """Identity of the model: vectors of different identities do not mix."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector.
+
+        Raises:
+            GatewayError: Not known before the first text was embedded.
+        """
+        ...
+
+    async def embed(self, texts: Sequence[str], kind: Kind, stage: str) -> Vector:
+        """Vectors of texts.
+
+        Args:
+            texts: Any texts, of any length.
+            kind: document or query.
+            stage: Stage that calls are booked to.
+
+        Returns:
+            float32 of shape (texts, dimension), rows at unit length (zeros for blank texts).
+        """
+        ...
+
+
+class ConfiguredEmbedder:
+    """An entry of embedding_models, through the gateway.
+
+    Args:
+        gateway: The gateway of the run.
+        model_id: Entry of embedding_models.
+    """
+
+    def __init__(self, gateway: Gateway, model_id: str) -> None:
+        self._gateway = gateway
+        self._model_id = model_id
+
+    @property
+    def model(self) -> str:
+        """See :class:`Embedder`."""
+        return self._gateway.identity(self._model_id)
+
+    @property
+    def dimension(self) -> int:
+        """See :class:`Embedder`."""
+        dimension = self._gateway.dimension(self._model_id)
+        if dimension is None:
+            raise GatewayError(
+                f"embedding_models.{self._model_id}: the size of its vectors is not known yet; embed a text first, "
+                "or set call_args.dimensions"
+            )
+        return dimension
+
+    async def embed(self, texts: Sequence[str], kind: Kind, stage: str) -> Vector:
+        """See :class:`Embedder`."""
+        return await self._gateway.embed(stage, self._model_id, texts, kind)
+
+
+class LocalEmbedder:
+    """The embedded model: no key, no network, computed in a thread so that the event loop goes on.
+
+    Args:
+        name: Name of the embedded model.
+        threads: Threads; None: one a core.
+    """
+
+    def __init__(self, name: str, threads: int | None) -> None:
+        self._name = name
+        self._threads = threads
+        self._encoder: Any = None
+        self._dimension: int | None = None
+        self._lock = asyncio.Lock()
+
+    @property
+    def model(self) -> str:
+        """See :class:`Embedder`."""
+        return f"embedded/{self._name}"
+
+    @property
+    def dimension(self) -> int:
+        """See :class:`Embedder`."""
+        if self._dimension is None:
+            self._dimension = int(self._load().encode(["dimension"], "document").shape[1])
+        return self._dimension
+
+    async def embed(self, texts: Sequence[str], kind: Kind, stage: str) -> Vector:
+        """See :class:`Embedder`."""
+        async with self._lock:
+            vectors: Vector = await asyncio.to_thread(lambda: self._load().encode(list(texts), kind))
+        if len(vectors):
+            self._dimension = vectors.shape[1]
+        return vectors
+
+    def _load(self) -> Any:
+        if self._encoder is None:
+            from graphrag_assets.llm.embedded import EmbeddedEmbedder
+
+            self._encoder = EmbeddedEmbedder(self._name, self._threads)
+        return self._encoder
+
+
+def embedder(workspace: Workspace, gateway: Gateway, model_id: str | None = None) -> Embedder:
+    """The embedding model of a workspace.
+
+    Args:
+        workspace: Root folder and settings.
+        gateway: The gateway of the run.
+        model_id: Entry of embedding_models; None: the one that embed_text names.
+
+    Returns:
+        The configured model, else the embedded one.
+
+    Raises:
+        KeyError: embedding_models has entries, but not this one.
+    """
+    settings = workspace.settings
+    model_id = model_id or settings.embed_text.embedding_model_id
+    if settings.embedding_model(model_id) is not None:
+        return ConfiguredEmbedder(gateway, model_id)
+    return LocalEmbedder(settings.embedded_models.embedding or DEFAULT_EMBEDDED, settings.embedded_models.threads)

@@ -1,0 +1,245 @@
+"""The one gate to language models: everything that costs money passes here, from indexing and from queries.
+
+A question goes through these, each in a module of its own::
+
+    Gateway.ask -> answers (cache, equal questions in flight, validation, asking again)
+                -> calls   (limits, slots, repeats after failures, fail-fast, accounts)
+                -> a client (direct: HTTP to OpenAI-compatible endpoints; through_litellm: all others)
+
+Importing this module is cheap; HTTP and LiteLLM are imported at the first call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from graphrag_assets.indexing.asking import AnswerError, Ask, Message, Reply
+from graphrag_assets.llm.answers import Answers
+from graphrag_assets.llm.cache import AnswerCache
+from graphrag_assets.llm.calls import ModelCalls
+from graphrag_assets.llm.clients import StreamEnd, Vector
+from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
+from graphrag_assets.llm.prices import ModelFacts
+from graphrag_assets.llm.reasoning import ReasoningFilter
+from graphrag_assets.llm.usage import StageUsage
+from graphrag_assets.llm.vectors import Packing, Vectors
+from graphrag_assets.settings import ModelSettings, Workspace
+
+__all__ = ["Gateway", "GatewayError", "StageUsage"]
+
+T = TypeVar("T")
+Kind = Literal["document", "query"]
+
+#: Providers whose embedding models count tokens as tiktoken does.
+_TIKTOKEN = frozenset({"openai", "azure"})
+
+#: Share of the window that is used where a model counts otherwise than we do.
+_FOREIGN_WINDOW = 0.8
+
+
+class Gateway:
+    """Models, cache, limits and accounts of one run, in one event loop.
+
+    Use it as an async context manager; leaving it writes the cache and closes connections::
+
+        async with Gateway(workspace) as gateway:
+            ask = gateway.ask("extract_graph", "default_completion_model")
+            reply = await ask([{"role": "user", "content": "…"}], parse)
+
+    Args:
+        workspace: Root folder and settings.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        settings = workspace.settings
+        self._slots = asyncio.Semaphore(settings.concurrent_requests)
+        self._cache = AnswerCache(None)
+        self._answers: dict[str, Answers] = {}
+        self._vectors: dict[str, Vectors] = {}
+        self._calls: dict[str, ModelCalls] = {}
+        self._usage: dict[str, StageUsage] = {}
+
+    async def __aenter__(self) -> Self:
+        """Open the cache."""
+        cache = self._workspace.settings.cache
+        if cache.enabled:
+            self._cache = await asyncio.to_thread(AnswerCache, self._workspace.path(cache.path))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write what is left of the cache, close connections."""
+        for calls in self._calls.values():
+            await calls.close()
+        await asyncio.to_thread(self._cache.close)
+
+    def ask(self, stage: str, model_id: str) -> Ask:
+        """How algorithms ask a chat model.
+
+        Args:
+            stage: Stage that the calls are booked to, such as extract_graph.
+            model_id: Entry of completion_models.
+
+        Raises:
+            GatewayError: The entry cannot work as it stands; KeyError: there is no such entry.
+        """
+        return _Asker(self._chat(model_id), stage, self._account(stage))
+
+    async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
+        """Ask a chat model and yield its answer as it is written, without reasoning text. Never cached.
+
+        Args:
+            stage: Stage that the call is booked to.
+            model_id: Entry of completion_models.
+            messages: Conversation.
+
+        Raises:
+            AnswerError: refused; truncated after the last piece, where the token limit cut the answer; failed where it
+                was empty or the connection broke, possibly amid the answer.
+            GatewayError: The model cannot be used.
+        """
+        account = self._account(stage)
+        calls = self._chat(model_id).calls
+        sent = [{"role": message["role"], "content": message["content"]} for message in messages]
+        for attempt in range(1, calls.settings.answer_attempts + 1):
+            reasoning, end, shown = ReasoningFilter(), StreamEnd(), False
+            try:
+                async with aclosing(calls.stream(account, sent, {}, end, repeat=attempt > 1)) as pieces:
+                    async for piece in pieces:
+                        if text := reasoning.feed(piece):
+                            shown = True
+                            yield text
+            except (PassingError, PermanentError) as error:
+                account.failed += 1
+                refused = error.kind == "content_filter"
+                raise AnswerError("refused" if refused else "failed", str(error), attempt) from None
+            if text := reasoning.close():
+                shown = True
+                yield text
+            if end.refused or end.finish == "content_filter":
+                account.failed += 1
+                raise AnswerError("refused", "the model refused to answer", attempt)
+            if shown and end.finish == "length":
+                raise AnswerError("truncated", "the answer was cut at the token limit", attempt)
+            if shown:
+                return
+        account.failed += 1
+        raise AnswerError("failed", "the answer was empty", calls.settings.answer_attempts)
+
+    async def embed(self, stage: str, model_id: str, texts: Sequence[str], kind: Kind = "document") -> Vector:
+        """Vectors of texts.
+
+        Equal texts are sent once, stored vectors are not asked for. A text longer than the model's window is cut into
+        windows whose vectors are averaged by their tokens; nothing is cut off.
+
+        Args:
+            stage: Stage that the calls are booked to.
+            model_id: Entry of embedding_models.
+            texts: Any texts; one without a visible character gets zeros and is not sent.
+            kind: What the texts are, for models that embed questions otherwise than documents.
+
+        Returns:
+            float32 of shape (texts, dimension), each row at unit length.
+
+        Raises:
+            GatewayError: Some texts could not be embedded, after all repeats; vectors so far are kept in the cache.
+        """
+        return await self._embedding(model_id).embed(stage, self._account(stage), texts, kind)
+
+    def dimension(self, model_id: str) -> int | None:
+        """Numbers in a vector of an embedding model; None where it is not known before the first call."""
+        return self._embedding(model_id).dimension
+
+    def facts(self, model_id: str, section: Literal["completion", "embedding"] = "completion") -> ModelFacts:
+        """Prices, window and abilities of an entry."""
+        return (self._chat(model_id).calls if section == "completion" else self._embedding(model_id).calls).facts
+
+    def identity(self, model_id: str) -> str:
+        """Name that tells the vectors of an embedding model from others: provider, model, endpoint, dimensions."""
+        calls = self._embedding(model_id).calls
+        settings = calls.settings
+        dimensions = settings.call_args.get("dimensions")
+        suffix = f"#{dimensions}" if dimensions else ""
+        return f"{settings.model_provider}/{settings.model}@{calls.endpoint.identity}{suffix}"
+
+    def usage(self) -> dict[str, StageUsage]:
+        """What the run cost so far, by stage."""
+        return {stage: replace(usage) for stage, usage in self._usage.items()}
+
+    def _account(self, stage: str) -> StageUsage:
+        return self._usage.setdefault(stage, StageUsage())
+
+    def _chat(self, model_id: str) -> Answers:
+        if model_id not in self._answers:
+            settings = self._workspace.settings.completion_model(model_id)
+            calls = self._connect(f"completion_models.{model_id}", settings, completes=True)
+            self._answers[model_id] = Answers(calls, self._cache)
+        return self._answers[model_id]
+
+    def _embedding(self, model_id: str) -> Vectors:
+        if model_id not in self._vectors:
+            settings = self._workspace.settings.embedding_model(model_id)
+            if settings is None:
+                raise GatewayError("settings: embedding_models has no entry; the embedded model serves in its place")
+            calls = self._connect(f"embedding_models.{model_id}", settings, completes=False)
+            self._vectors[model_id] = Vectors(calls, self._cache, self._packing(calls))
+        return self._vectors[model_id]
+
+    def _connect(self, entry: str, settings: ModelSettings, *, completes: bool) -> ModelCalls:
+        calls = ModelCalls(entry, settings, self._slots, completes=completes)
+        self._calls[entry] = calls
+        return calls
+
+    def _packing(self, calls: ModelCalls) -> Packing:
+        """How texts travel to an embedding model."""
+        settings, embed_text = calls.settings, self._workspace.settings.embed_text
+        window = calls.facts.context_window or embed_text.batch_max_tokens
+        if settings.model_provider not in _TIKTOKEN:
+            window = int(window * _FOREIGN_WINDOW)
+        return Packing(
+            batch_size=settings.batch_size or embed_text.batch_size,
+            batch_tokens=embed_text.batch_max_tokens,
+            window=max(1, min(window, embed_text.batch_max_tokens)),
+            count=_counter(self._workspace.settings.chunking.encoding_model),
+        )
+
+
+class _Asker:
+    """An :class:`Ask` for one stage and one model."""
+
+    def __init__(self, answers: Answers, stage: str, account: StageUsage) -> None:
+        self._answers = answers
+        self._stage = stage
+        self._account = account
+
+    async def __call__(
+        self,
+        messages: Sequence[Message],
+        parse: Callable[[str], T],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        row: str = "",
+        partial: bool = False,
+    ) -> Reply[T]:
+        """See :class:`graphrag_assets.indexing.asking.Ask`."""
+        return await self._answers.ask(
+            self._stage, self._account, messages, parse, schema=schema, row=row, partial=partial
+        )
+
+
+def _counter(encoding: str) -> Callable[[str], int]:
+    """A token counter that loads its encoding when it is first used."""
+
+    def count(text: str) -> int:
+        from graphrag_assets.llm.tokens import tokenizer
+
+        return tokenizer(encoding).count(text)
+
+    return count

@@ -1,0 +1,52 @@
+"""Answers that are no answers: refusals, and honest statements that there is nothing to report."""
+
+from __future__ import annotations
+
+import re
+
+from graphrag_assets.text.json_answers import strip_reasoning
+
+#: A refusal is short, and says so at once; longer text is an answer that happens to contain such words.
+_MAX_LENGTH = 1_200
+_MAX_START = 300
+
+_REFUSAL = re.compile(
+    r"\b(?:i(?:['’]m| am) (?:sorry|unable|not able)|i (?:can(?:no|['’])t|cannot|won['’]t|will not|must decline|have to decline)|"
+    r"i apologi[sz]e|as an ai\b|i(?:['’]m| am) just an ai|unable to (?:assist|help|comply)|"
+    r"(?:can(?:no|['’])t|cannot) (?:assist|help|comply|fulfil))|"
+    r"(?:je suis désolé|je ne peux pas|lo siento|no puedo|es tut mir leid|ich kann (?:dabei|diese|ihnen|das)|não posso|desculpe|"
+    r"mi dispiace|non posso|к сожалению|извините|я не могу)|"
+    r"(?:抱歉|对不起|對不起|无法(?:协助|提供|完成)|我不能|申し訳|できません|お手伝いできません|죄송|도와드릴 수 없)",
+    re.IGNORECASE,
+)
+_THINGS = r"(?:entit\w+|relationship\w*|claims?|facts?|records?|items?|more|further|else|additional|missed|missing|to (?:add|extract))"
+_NOTHING = re.compile(
+    r"[\s\"'`(*\[]*(?:none|n/?a|nothing|no|empty|null|无|無|没有|なし|없음|нет|ninguno|aucun|keine)[\s\"'`)*\].!。]*|"
+    rf".*\b(?:no|not|without|nothing|zero|n['’]t)\b.{{0,80}}?\b{_THINGS}\b.*|"
+    rf".*\b(?:all|every)\b.{{0,60}}?\b{_THINGS}\b.{{0,60}}?\b(?:extracted|identified|captured|covered|listed|included)\b.*|"
+    r".*(?:没有|未找到|未发现|沒有|見つかりません|ありません|없습니다).*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class RefusalError(ValueError):
+    """The model declined to answer; asking again in the same words is of little use."""
+
+    status = "refused"
+
+
+def is_refusal(text: str) -> bool:
+    """Whether an answer declines to answer."""
+    text = strip_reasoning(text)
+    return len(text) <= _MAX_LENGTH and bool(_REFUSAL.search(text[:_MAX_START]))
+
+
+def is_short(text: str) -> bool:
+    """Whether an answer is too short to be a program or an essay; only a short one can be an honest nothing."""
+    return len(strip_reasoning(text)) <= _MAX_LENGTH
+
+
+def says_nothing_found(text: str) -> bool:
+    """Whether an answer says in words that there is nothing (more) to report."""
+    text = strip_reasoning(text)
+    return 0 < len(text) <= _MAX_LENGTH // 2 and "```" not in text and bool(_NOTHING.fullmatch(text))
