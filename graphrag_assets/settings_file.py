@@ -34,7 +34,9 @@ __all__ = ["FILE_NAMES", "SettingsError", "load_workspace", "redacted", "setting
 logger = logging.getLogger(__name__)
 
 _MASK = "**********"
-_SECRET_KEY = re.compile(r"(^|[_-])(key|secret|password|token)$|authorization|credential|connection_string", re.IGNORECASE)
+_SECRET_KEY = re.compile(
+    r"(^|[_-])(key|secret|password|token)$|authorization|credential|connection_string", re.IGNORECASE
+)
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 # What was logged in this process, so that loading the same file again does not repeat it.

@@ -150,7 +150,10 @@ def has_key(entry: ModelSettings) -> bool:
         or entry.model_provider in KEYLESS_PROVIDERS
         or (entry.api_base and entry.model_provider != "azure")
         or os.environ.get(key_variable(entry.model_provider))
-        or (entry.model_provider == "openai" and (os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")))
+        or (
+            entry.model_provider == "openai"
+            and (os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE"))
+        )
     )
 
 

@@ -194,7 +194,7 @@ class _Translator:
         told = told or old
         if value is None:
             self._notice(told, f"read as {dotted(new)}, unset", harmless=True)
-        elif self._has(new):
+        elif self._get(new) is not None:
             self._notice(told, "not used", f"{dotted(new)} is set too, and means the same")
         else:
             self._set(new, value)

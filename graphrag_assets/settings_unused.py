@@ -47,7 +47,6 @@ _AZURE_KEYS = (
     "cosmosdb_account_url",
     "cosmosdb_account_blob_url",
     "database_name",
-    "encoding",
 )
 _EMBEDDING_NAMES = ("entity_description", "community_full_content", "text_unit_text")
 _GRAMMARS = {"PROPN,PROPN": "PROPN", "NOUN,NOUN": "NOUNS", "NOUNS,NOUN": "NOUNS", "ADJ,ADJ": "ADJ", "ADJ,NOUN": "NOUNS"}
@@ -70,9 +69,11 @@ UNUSED: tuple[Unused, ...] = (
     Unused("embedding_models.*.metrics*", "calls, tokens, price and time are always recorded by stage", always=True),
     Unused("*_models.*.mock_responses", "there is no mock model; let api_base name a test server"),
     # input and storage
+    Unused("input_storage.encoding", "the encoding of documents is input.encoding", same=("utf-8",)),
+    Unused("output*.encoding", "tables are binary files", always=True),
     *(Unused(f"input_storage.{key}", _FOLDERS) for key in _AZURE_KEYS),
     *(Unused(f"input.storage.{key}", _FOLDERS) for key in _AZURE_KEYS),
-    *(Unused(f"input.{key}", _FOLDERS) for key in _AZURE_KEYS if key != "encoding"),
+    *(Unused(f"input.{key}", _FOLDERS) for key in _AZURE_KEYS),
     Unused("input.file_filter", "choose files with input.file_pattern", whole=True),
     *(
         Unused(f"{section}.{key}", _FOLDERS)
@@ -111,6 +112,8 @@ UNUSED: tuple[Unused, ...] = (
     Unused("vector_store*.type", _LANCE, same=("lancedb",)),
     Unused("vector_store*.db_uri", _LANCE, same=("output/lancedb", "./output/lancedb")),
     Unused("vector_store*.vector_size", "vectors are as long as the model makes them", always=True),
+    Unused("vector_store*.id_field", _LANCE, same=("id",)),
+    Unused("vector_store*.vector_field", _LANCE, same=("vector",)),
     Unused("vector_store*.overwrite", "vector tables are versioned and belong to snapshots", always=True),
     Unused("vector_store*.container_name", _LANCE, same=("default",)),
     Unused("vector_store.*", _LANCE + ", named after what is embedded, with the columns id and vector"),

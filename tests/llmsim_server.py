@@ -59,6 +59,8 @@ class LlmSim:
         """End the server."""
         self._process.terminate()
         self._process.wait(timeout=10)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def _call(self, path: str, body: Any) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()

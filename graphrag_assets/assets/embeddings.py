@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -20,11 +21,10 @@ from graphrag_assets.progress import Progress
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS, embeddings_table
-from graphrag_assets.storage.vectors import VectorStore
+from graphrag_assets.storage.vectors import VectorStore, read_marker
 from graphrag_assets.text.citations import strip_citations
 
 if TYPE_CHECKING:
-    from graphrag_assets.llm.embeddings import Embedder
     from graphrag_assets.llm.usage import StageUsage
     from graphrag_assets.storage.filesystem import FileSystem
 
@@ -50,63 +50,89 @@ def report_texts(reports: pa.Table) -> Texts:
     return [row["id"] for row in rows], [strip_citations(row["full_content"]) for row in rows]
 
 
-async def _embed(
-    texts: Texts, known: pa.Table, embedder: Embedder, stage: str, progress: Progress
-) -> tuple[pa.Table, int]:
-    """Vectors of the texts; those whose text and model did not change are taken over from the present table."""
-    row_ids, contents = texts
-    hashes = [digest(embedder.model, content) for content in contents]
-    have = dict(zip(known["text_hash"].to_pylist(), range(known.num_rows), strict=True))
-    missing = [i for i, text_hash in enumerate(hashes) if text_hash not in have]
-    vectors = np.zeros((len(contents), embedder.dimension), dtype=np.float32)
-    if missing:
-        vectors[missing] = await embedder.embed([contents[i] for i in missing], "document", stage)
-    kept = [i for i, text_hash in enumerate(hashes) if text_hash in have]
-    if kept:
-        flat = known["vector"].combine_chunks().flatten().to_numpy().reshape(-1, embedder.dimension)
-        vectors[kept] = flat[[have[hashes[i]] for i in kept]]
-    progress.advance(len(contents))
-    order = sorted(range(len(row_ids)), key=lambda i: row_ids[i])
-    table = pa.table(
-        {
-            "id": pa.array([row_ids[i] for i in order], pa.string()),
-            "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors[order].ravel()), embedder.dimension),
-            "text_hash": pa.array([hashes[i] for i in order], pa.string()),
-        }
-    )
-    return embeddings_table(stage, embedder.dimension).conform(table), len(kept)
+@dataclass(frozen=True)
+class Embedded:
+    """Vectors of one or more tables.
+
+    Args:
+        tables: Vector tables by batch; the key is empty for a whole-corpus table.
+        model: Identity of the embedding model.
+        taken_over: Vectors that were there already.
+        usage: Calls by stage.
+    """
+
+    tables: dict[str, pa.Table]
+    model: str
+    taken_over: int
+    usage: dict[str, StageUsage]
 
 
-async def embed_tables(
-    texts: Mapping[str, Texts], asset: str, workspace: Workspace, storage: FileSystem
-) -> tuple[dict[str, pa.Table], str, int, dict[str, StageUsage]]:
-    """Vectors of one or more tables (batches), all of them at once.
+def _known_vectors(asset: str, batches: Iterable[str], model: str, storage: FileSystem) -> dict[str, np.ndarray]:
+    """Vectors that the present tables hold, by the hash of what was embedded."""
+    known: dict[str, np.ndarray] = {}
+    for batch in batches:
+        marker = read_marker(storage, asset, batch or None)
+        if marker is None or marker.model != model:
+            continue
+        rows = VectorStore(storage, model, marker.dimension).rows(VECTOR_TABLES[asset], batch)
+        flat = rows["vector"].combine_chunks().flatten().to_numpy().reshape(-1, marker.dimension)
+        known.update(zip(rows["text_hash"].to_pylist(), flat, strict=True))
+    return known
+
+
+async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Workspace, storage: FileSystem) -> Embedded:
+    """Vectors of one or more tables, all of them at once; those of texts that did not change are taken over.
 
     Args:
         texts: Ids and texts by batch; the key is empty for a whole-corpus table.
         asset: Embedding asset; also the stage of the accounts.
         workspace: Models.
-        storage: The storage base, whose present vectors are reused where the text did not change.
-
-    Returns:
-        Tables by batch, identity of the model, rows taken over, usage.
+        storage: The storage base.
     """
     from graphrag_assets.llm.embeddings import embedder as choose
 
-    progress = Progress(asset.replace("_", " "), sum(len(ids) for ids, _ in texts.values()))
     async with open_gateway(workspace) as gateway:
         embedder = choose(workspace, gateway)
-        await embedder.ready()
-        store = VectorStore(storage, embedder.model, embedder.dimension)
-        known = {key: store.rows(VECTOR_TABLES[asset], key) for key in texts}
-        async with asyncio.TaskGroup() as group:
-            tasks = {
-                key: group.create_task(_embed(texts[key], known[key], embedder, asset, progress)) for key in texts
-            }
+        known = _known_vectors(asset, texts, embedder.model, storage)
+        hashes = {
+            batch: [digest(embedder.model, content) for content in contents] for batch, (_, contents) in texts.items()
+        }
+        missing = {
+            text_hash: content
+            for batch, (_, contents) in texts.items()
+            for text_hash, content in zip(hashes[batch], contents, strict=True)
+            if text_hash not in known
+        }
+        progress = Progress(asset.replace("_", " "), len(missing))
+        if missing or not known:
+            # Without any text, one word tells the size of the vectors, which an empty table needs too.
+            vectors = await embedder.embed(list(missing.values()) or ["size"], "document", asset)
+            known |= dict(zip(missing, vectors, strict=False))
+            dimension = vectors.shape[1]
+        else:
+            dimension = len(next(iter(known.values())))
+        progress.advance(len(missing))
         usage = gateway.usage()
-    built = {key: task.result() for key, task in tasks.items()}
-    kept = sum(count for _, count in built.values())
-    return {key: table for key, (table, _) in built.items()}, embedder.model, kept, usage
+    tables = {
+        batch: _vector_table(asset, row_ids, hashes[batch], known, dimension) for batch, (row_ids, _) in texts.items()
+    }
+    count = sum(len(row_ids) for row_ids, _ in texts.values())
+    return Embedded(tables, embedder.model, count - len(missing), usage)
+
+
+def _vector_table(
+    asset: str, row_ids: Sequence[str], hashes: Sequence[str], known: Mapping[str, np.ndarray], dimension: int
+) -> pa.Table:
+    order = sorted(range(len(row_ids)), key=lambda i: row_ids[i])
+    flat = np.concatenate([known[hashes[i]] for i in order]) if order else np.zeros(0)
+    table = pa.table(
+        {
+            "id": pa.array([row_ids[i] for i in order], pa.string()),
+            "vector": pa.FixedSizeListArray.from_arrays(pa.array(flat.astype(np.float32)), dimension),
+            "text_hash": pa.array([hashes[i] for i in order], pa.string()),
+        }
+    )
+    return embeddings_table(asset, dimension).conform(table)
 
 
 def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -126,13 +152,11 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         texts = {
             key: (table["id"].to_pylist(), table["text"].to_pylist()) for key, table in by_batch(context, text_units).items()
         }
-        tables, model, kept, usage = asyncio.run(
-            embed_tables(texts, "text_unit_embeddings", index.workspace, index.storage)
-        )
+        made = asyncio.run(embed_tables(texts, "text_unit_embeddings", index.workspace, index.storage))
         built = {
-            key: Built(table, prints.batch("text_unit_embeddings", key), model) for key, table in tables.items()
+            key: Built(table, prints.batch("text_unit_embeddings", key), made.model) for key, table in made.tables.items()
         }
-        return dg.Output(single_or_all(built), metadata={"taken_over": kept} | usage_metadata(usage))
+        return dg.Output(single_or_all(built), metadata={"taken_over": made.taken_over} | usage_metadata(made.usage))
 
     def whole(asset: str, source: str, prepare: Any) -> dg.AssetsDefinition:
         @dg.asset(
@@ -144,11 +168,9 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         )
         def build(context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table, rows: pa.Table) -> dg.Output[Any]:
             prints = Fingerprints(index.workspace, input_inventory)
-            tables, model, kept, usage = asyncio.run(
-                embed_tables({"": prepare(rows)}, asset, index.workspace, index.storage)
-            )
-            built = Built(tables[""], prints.corpus(asset), model)
-            return dg.Output(built, metadata={"taken_over": kept} | usage_metadata(usage))
+            made = asyncio.run(embed_tables({"": prepare(rows)}, asset, index.workspace, index.storage))
+            built = Built(made.tables[""], prints.corpus(asset), made.model)
+            return dg.Output(built, metadata={"taken_over": made.taken_over} | usage_metadata(made.usage))
 
         return build
 

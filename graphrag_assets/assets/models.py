@@ -27,7 +27,10 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
             yield gateway
     finally:
         for stage, used in gateway.usage().items():
-            RUN_USAGE[stage] = RUN_USAGE[stage] + used if stage in RUN_USAGE else used
+            if stage in RUN_USAGE:
+                RUN_USAGE[stage].add(used)
+            else:
+                RUN_USAGE[stage] = used
 
 
 def usage_metadata(usage: dict[str, StageUsage]) -> dict[str, Any]:

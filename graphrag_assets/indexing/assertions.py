@@ -37,18 +37,25 @@ _DAY_MONTH = re.compile(
 )
 _MONTH_DAY = re.compile(rf"\b({_MONTH})\s+({_DAY})(?![\d:])(?:,?\s+(\d{{4}})\b)?", re.IGNORECASE)
 _MONTH_YEAR = re.compile(rf"\b({_MONTH}),?\s+(?:of\s+|de\s+)?(\d{{4}})\b", re.IGNORECASE)
-_YEAR = re.compile(r"\b(?:in|since|until|by|of|from|to|year|after|before|anno|jahr|en)\s+(1[0-9]\d\d|20\d\d)\b", re.IGNORECASE)
-_CLOCK = re.compile(r"\b([01]?\d|2[0-3])[:h]([0-5]\d)(?:\s*([ap])\.?m\b\.?)?|\b(1[0-2]|[1-9])\s*([ap])\.?m\b\.?", re.IGNORECASE)
+_YEAR = re.compile(
+    r"\b(?:in|since|until|by|of|from|to|year|after|before|anno|jahr|en)\s+(1[0-9]\d\d|20\d\d)\b", re.IGNORECASE
+)
+_CLOCK = re.compile(
+    r"\b([01]?\d|2[0-3])[:h]([0-5]\d)(?:\s*([ap])\.?m\b\.?)?|\b(1[0-2]|[1-9])\s*([ap])\.?m\b\.?", re.IGNORECASE
+)
 
-_SMALL = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-        "eighteen nineteen twenty".split()
-    )
-} | {word: 10 * n for n, word in enumerate("thirty forty fifty sixty seventy eighty ninety".split(), start=3)}
+_UNTIL_TWENTY = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
+_SMALL = {word: number for number, word in enumerate(_UNTIL_TWENTY.split())} | {
+    word: 10 * number for number, word in enumerate(_TENS.split(), start=3)
+}
 _HOURS = "|".join(list(_SMALL)[1:13])
-_WORD_CLOCK = re.compile(rf"\b({_HOURS})\s+(?:o['’]?clock|in the (morning|afternoon|evening)|at (night))", re.IGNORECASE)
+_WORD_CLOCK = re.compile(
+    rf"\b({_HOURS})\s+(?:o['’]?clock|in the (morning|afternoon|evening)|at (night))", re.IGNORECASE
+)
 _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 _NUMBER = re.compile(
     rf"(?<![\w.,:/-])(?:(\d{{1,3}}(?:[, \u00a0\u202f]\d{{3}})+|\d+)(\.\d+)?|({'|'.join(list(_SMALL)[2:])}))"
@@ -57,7 +64,7 @@ _NUMBER = re.compile(
 )
 _BARE_YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _REFERENCE = re.compile(
-    r"\b(?:paragraph|exhibit|page|chapter|section|figure|table|no|nos|number|item|bench|pier|piers|arch|arches|day|level|version|"
+    r"\b(?:paragraph|exhibit|page|chapter|section|figure|table|no|number|item|bench|pier|arch|arche|day|level|version|"
     r"article|volume|clause|rule|platform|room|line|class|type|sheet|memo|step)s?\.?\s*$",
     re.IGNORECASE,
 )
@@ -68,15 +75,18 @@ _VAGUE = re.compile(
 )
 
 _NEGATION = re.compile(
-    r"\b(?:not|never|no|nobody|nothing|neither|nor|without|cannot|den(?:y|ies|ied)|refus(?:e|es|ed)|fail(?:s|ed)? to)\b|n['’]t\b",
+    r"\b(?:not|never|no|nobody|nothing|neither|nor|without|cannot|den(?:y|ies|ied)|refus(?:e|es|ed)|fail(?:s|ed)? to)\b"
+    r"|n['’]t\b",
     re.IGNORECASE,
 )
 _CAUSE = re.compile(
-    r"\b(?:because of|because|due to|caused by|owing to|as a result of|on account of|brought about by|resulted from|was the result of)\b",
+    r"\b(?:because of|because|due to|caused by|owing to|as a result of|on account of|brought about by|resulted from|"
+    r"was the result of)\b",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
-    r"[;—–()\[\]\"“”«»]|[:,](?!\d)|(?<=[^\d])\.(?=\s)|\b(?:and|but|or|that|which|who|when|while|because|although|though|whereas|where)\b",
+    r"[;—–()\[\]\"“”«»]|[:,](?!\d)|(?<=[^\d])\.(?=\s)|"
+    r"\b(?:and|but|or|that|which|who|when|while|because|although|though|whereas|where)\b",
     re.IGNORECASE,
 )
 
@@ -183,7 +193,9 @@ def agree(left: Date, right: Date) -> bool:
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     for match in _CLAUSE.finditer(text):
-        joins_values = match.group().lower() in {"and", "or", ","} and re.search(r"\d\.?\s*$", text[start : match.start()])
+        joins_values = match.group().lower() in {"and", "or", ","} and re.search(
+            r"\d\.?\s*$", text[start : match.start()]
+        )
         if joins_values and re.match(r"\s*\d", text[match.end() :]):
             continue  # "14 and 17 November" is one date range
         if text[start : match.start()].strip():
@@ -241,7 +253,9 @@ def _read_times(text: str) -> tuple[list[int], str]:
         return " "
 
     def words(match: re.Match[str]) -> str:
-        half = {"morning": "a", "afternoon": "p", "evening": "p", "night": "p"}.get((match[2] or match[3] or "").lower())
+        half = {"morning": "a", "afternoon": "p", "evening": "p", "night": "p"}.get(
+            (match[2] or match[3] or "").lower()
+        )
         if half:  # "two o'clock" alone may be either half of the day
             found.append(minutes(_SMALL[match[1].lower()], 0, half))
         return " "

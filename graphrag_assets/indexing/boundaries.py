@@ -1,4 +1,4 @@
-"""Places where a document may be cut: between paragraphs, sentences and, inside over-long sentences, words and tokens."""
+"""Places where a document may be cut: between paragraphs, sentences and, in over-long sentences, words and tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Boundaries:
         positions: Character index of each boundary, ascending. Shape (n,).
         tokens: Index of the first token that begins at or after each boundary. Shape (n,).
         ranks: PARAGRAPH, SENTENCE, WORD or TOKEN. Shape (n,).
-        hashes: Hash of the characters before each boundary: equal text gives equal hashes wherever it stands. Shape (n,).
+        hashes: Hash of the characters before each boundary, wherever they stand. Shape (n,).
     """
 
     positions: NDArray[np.int64]
@@ -91,7 +91,11 @@ def find_boundaries(
 def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
     """A span without the white space at its ends; empty at its end when all is blank."""
     piece = text[start:end]
-    return (end, end) if not piece.strip() else (start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip()))
+    return (
+        (end, end)
+        if not piece.strip()
+        else (start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip()))
+    )
 
 
 def boundary_hashes(text: str, positions: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -126,7 +130,9 @@ def _characters_before(text: str, positions: NDArray[np.int64]) -> NDArray[np.ui
     begin, end = int(positions[0]) - _HASHED_CHARACTERS, int(positions[-1])
     if end - begin <= _DENSE_SPAN:
         padding = "\0" * max(0, -begin)
-        codes = np.frombuffer((padding + text[max(0, begin) : end]).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        codes = np.frombuffer(
+            (padding + text[max(0, begin) : end]).encode("utf-32-le", "surrogatepass"), dtype=np.uint32
+        )
         views = np.lib.stride_tricks.sliding_window_view(codes, _HASHED_CHARACTERS)
         return views[positions - begin - _HASHED_CHARACTERS].astype(np.uint64)
     windows = np.zeros((len(positions), _HASHED_CHARACTERS), dtype=np.uint64)
@@ -147,7 +153,7 @@ def _ends_paragraph(text: str, position: int) -> bool:
 def _inside(
     text: str, token_starts: NDArray[np.int64], start: int, end: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Boundaries inside an over-long sentence, and their ranks: word starts, and tokens where words are over-long too."""
+    """Boundaries inside an over-long sentence and their ranks: word starts, and tokens where words are over-long."""
     import numpy as np
 
     words = np.fromiter((m.start() for m in _WORD_START.finditer(text, start + 1, end)), dtype=np.int64)

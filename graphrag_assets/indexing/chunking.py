@@ -51,7 +51,7 @@ class Chunk:
         text: The piece, ``document[start:end]``.
         start: First character in the document.
         end: Character after the last one.
-        n_tokens: Tokens of the prefix and the piece together, as they are sent to a model.
+        n_tokens: Tokens of the piece.
     """
 
     text: str
@@ -64,11 +64,11 @@ def chunk(
     text: str,
     tokenizer: TokenLocator,
     *,
-    type: ChunkerType = "tokens",  # noqa: A002 - the name of the setting
+    type: ChunkerType = "tokens",
     size: int = 1200,
     overlap: int = 100,
     min_size: int | None = None,
-    prefix: str = "",
+    reserved: int = 0,
     sentences: Sentences | None = None,
 ) -> list[Chunk]:
     """Cut a document into chunks.
@@ -77,23 +77,24 @@ def chunk(
         text: Document text.
         tokenizer: Counts and locates tokens.
         type: Chunker.
-        size: Tokens of a window, prefix included (``tokens``); the most tokens of a chunk (``sentence``, ``stable``).
-        overlap: Tokens that neighbours share; at most half of what the prefix leaves. Not used by ``stable``.
+        size: Tokens of a window (``tokens``); the most tokens of a chunk (``sentence``, ``stable``).
+        overlap: Tokens that neighbours share. Not used by ``stable``.
         min_size: Fewest tokens of a ``stable`` chunk (only a document shorter than that has a smaller one); None: a
             third of ``size``.
-        prefix: Text that will stand before every chunk (:func:`prepend`); its tokens count into ``size``.
+        reserved: Tokens of the text that will stand before every chunk (:func:`prepend`): they count into ``size``, but
+            leave at least half of it to the document, so ask :func:`prepend` for no more than half. Of the rest, at
+            most half is overlap.
         sentences: Finds sentence spans; None: :func:`graphrag_assets.text.sentences.sentences`.
 
     Returns:
         Chunks in the order of the document; none for blank text. All text but white space is covered.
 
     Raises:
-        ValueError: size, overlap or min_size do not fit together, the prefix fills the size, or the type is unknown.
+        ValueError: size, overlap or min_size do not fit together, or the type is unknown.
     """
-    prefix_tokens = tokenizer.count(prefix) if prefix else 0
-    room = size - prefix_tokens
-    _check_arguments(size, overlap, min_size, room)
-    if prefix_tokens:
+    _check_arguments(size, overlap, min_size)
+    room = max(size - reserved, (size + 1) // 2)
+    if room < size:
         overlap = min(overlap, room // 2)
     if not text or text.isspace():
         return []
@@ -114,11 +115,14 @@ def chunk(
             spans = stable_spans(text, tokenizer.count, boundaries, room, least)
     else:
         raise ValueError(f"chunking.type {type!r} is unknown; expected tokens, sentence or stable")
-    return [_chunk(text, start, end, prefix, tokenizer) for start, end in spans]
+    return [Chunk(text[start:end], start, end, tokenizer.count(text[start:end])) for start, end in spans]
 
 
 def prepend(
-    metadata: Mapping[str, Any], fields: Sequence[str], tokenizer: TokenLocator | None = None, max_tokens: int | None = None
+    metadata: Mapping[str, Any],
+    fields: Sequence[str],
+    tokenizer: TokenLocator | None = None,
+    max_tokens: int | None = None,
 ) -> str:
     """The metadata text that stands before each text unit of a document.
 
@@ -170,21 +174,11 @@ def _lookup(metadata: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def _check_arguments(size: int, overlap: int, min_size: int | None, room: int) -> None:
+def _check_arguments(size: int, overlap: int, min_size: int | None) -> None:
     if size < 1 or not 0 <= overlap < size:
         raise ValueError(f"chunking: size ({size}) must be positive and overlap ({overlap}) at least 0 and below size")
     if min_size is not None and not 1 <= min_size <= size:
         raise ValueError(f"chunking: min_size ({min_size}) must be at least 1 and at most size ({size})")
-    if room < 1:
-        raise ValueError(
-            f"chunking: the prepended metadata has {size - room} tokens, which leaves no room in a size of {size}; "
-            "shorten it (prepend(..., max_tokens=...)), or raise chunking.size"
-        )
-
-
-def _chunk(text: str, start: int, end: int, prefix: str, tokenizer: TokenLocator) -> Chunk:
-    piece = text[start:end]
-    return Chunk(piece, start, end, tokenizer.count(prefix + piece if prefix else piece))
 
 
 def _windows(text: str, tokenizer: TokenLocator, size: int, overlap: int) -> Iterator[tuple[int, int]]:

@@ -1,12 +1,14 @@
 """Candidates for contradictions between the sources of a corpus.
 
-Two kinds of evidence: claims with the same subject, object and type but another status or other dates; and sentences from
-different documents that tell the same event of the same entity with another date, another quantity, a denial or
+Two kinds of evidence: claims with the same subject, object and type but another status or other dates; and sentences
+from different documents that tell the same event of the same entity with another date, another quantity, a denial or
 another cause. Precision before number: what is reported becomes a finding of a report. So
 
 * the words of the event must agree, not only its subject; what a sentence says is taken clause by clause;
-* values must exclude each other at the precision at which they are stated (May 2031 and 4 May 2031 agree, 8 and 8.4 million too);
-* an event told with more than three different values is a series (a diary, a log, minutes of a regular meeting) and is left out.
+* values must exclude each other at the precision at which they are stated (May 2031 and 4 May 2031 agree, 8 and 8.4
+  million too);
+* an event told with more than three different values is a series (a diary, a log, minutes of a regular meeting) and is
+  left out.
 
 Pairs are found through words that few sentences share (blocking); no step compares all sentences with each other.
 """
@@ -14,20 +16,18 @@ Pairs are found through words that few sentences share (blocking); no step compa
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 from graphrag_assets.indexing import assertions
 from graphrag_assets.indexing.assertions import Cause, Clause, Number
+from graphrag_assets.indexing.conflicts import Account, Conflicts, Kind, Pair, merge
 from graphrag_assets.indexing.statements import Statement, Statements, content_words
 
 Row = Mapping[str, Any]
-Kind = Literal["date", "number", "status", "negation", "cause"]
-
 #: A word that more clauses share says too little to bring two of them together.
 _MAX_BLOCK = 30
 #: Words in a larger share of the sentences than this do not tell one event from another.
@@ -39,67 +39,13 @@ _COMMON_LEAST = 30
 _OVERLAP = {"date": 0.6, "number": 0.4, "negation": 0.75, "cause": 0.6}
 #: Shared words of the event that are asked for, beside the names of entities and what is counted.
 _SHARED = {"date": 2, "number": 2, "negation": 3, "cause": 1}
-#: A short sentence ("The grant is 6.4 million crowns.") has one word for its event; it must be in the other nearly whole.
+#: A short sentence ("The grant is 6.4 million crowns.") has one word for its event; it must be in the other nearly
+#: whole.
 _SHORT_OVERLAP = 0.65
 #: Within one document narrators repeat rather than contradict themselves.
 _SAME_DOCUMENT_OVERLAP = 0.9
 #: Two causes that share more of their words than this are one cause in other words.
 _SAME_CAUSE = 0.5
-#: More different values than this are a series of events.
-_MAX_VALUES = 3
-
-
-@dataclass(frozen=True)
-class Side:
-    """One account.
-
-    Args:
-        text: The sentence or claim.
-        text_unit_id: Text unit that it stands in.
-        value: What it asserts: the date, the number, the status, the cause.
-        claim_id: Id of the claim, where it is one.
-        also: Further text units that give the same account, sorted.
-    """
-
-    text: str
-    text_unit_id: str
-    value: str
-    claim_id: str = ""
-    also: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Conflict:
-    """Two accounts that exclude each other.
-
-    Args:
-        kind: What they disagree on.
-        title: Entity that both are about: of those they share, the one that the fewest sentences name.
-        first: The account that stands first in the order of documents.
-        second: The other one.
-        score: Certainty from 0 to 1.
-    """
-
-    kind: Kind
-    title: str
-    first: Side
-    second: Side
-    score: float
-
-
-@dataclass(frozen=True)
-class Conflicts:
-    """Result of :func:`find_conflicts`.
-
-    Args:
-        conflicts: Conflicts, most certain first.
-        left_out: Conflicts above the limit, which were left out.
-        series: Groups of accounts that were taken for a series of events.
-    """
-
-    conflicts: tuple[Conflict, ...]
-    left_out: int = 0
-    series: int = 0
 
 
 def find_conflicts(statements: Statements, claims: Sequence[Row] = (), *, max_conflicts: int = 1000) -> Conflicts:
@@ -114,95 +60,15 @@ def find_conflicts(statements: Statements, claims: Sequence[Row] = (), *, max_co
         The same conflicts whatever the order of the claims.
     """
     pairs = [*_claim_pairs(claims), *_Sentences(statements).pairs()]
-    conflicts, series = _merge(pairs)
+    conflicts, series = merge(pairs)
     conflicts.sort(key=lambda c: (-c.score, c.kind, c.title, c.first.text, c.second.text, c.first.text_unit_id))
     return Conflicts(tuple(conflicts[:max_conflicts]), max(0, len(conflicts) - max_conflicts), series)
-
-
-# --- merging ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Account:
-    """A side of a pair before merging."""
-
-    order: tuple[Any, ...]
-    text: str
-    text_unit_id: str
-    value: str
-    claim_id: str = ""
-
-
-@dataclass(frozen=True)
-class _Pair:
-    kind: Kind
-    title: str
-    left: _Account
-    right: _Account
-    score: float
-
-
-def _merge(pairs: Iterable[_Pair]) -> tuple[list[Conflict], int]:
-    """One conflict per event and pair of values, told by its best pair; groups with too many values are series."""
-    parent: dict[Any, Any] = {}
-
-    def find(item: Any) -> Any:
-        while parent.setdefault(item, item) != item:
-            parent[item] = item = parent[parent[item]]
-        return item
-
-    ordered = sorted(pairs, key=lambda p: (p.kind, -p.score, p.left.order, p.right.order))
-    for pair in ordered:
-        parent[find((pair.kind, pair.left.order))] = find((pair.kind, pair.right.order))
-    groups: dict[Any, list[_Pair]] = defaultdict(list)
-    for pair in ordered:
-        groups[find((pair.kind, pair.left.order))].append(pair)
-    conflicts: list[Conflict] = []
-    series = 0
-    for members in groups.values():
-        values = _full_values(account.value for pair in members for account in (pair.left, pair.right))
-        if len(set(values.values())) > _MAX_VALUES and members[0].kind != "cause":
-            series += 1
-        else:
-            conflicts += _by_values(members, values)
-    return conflicts, series
-
-
-def _full_values(values: Iterable[str]) -> dict[str, str]:
-    """The fullest form of each value: a date without a year stands for the one with it, where there is exactly one."""
-    distinct = sorted(set(values))
-    full = {}
-    for value in distinct:
-        pattern = re.compile(re.escape(value).replace(r"\?", r"\d+"))
-        fuller = [other for other in distinct if "?" not in other and pattern.fullmatch(other)]
-        full[value] = fuller[0] if "?" in value and len(fuller) == 1 else value
-    return full
-
-
-def _by_values(members: list[_Pair], full: Mapping[str, str]) -> Iterator[Conflict]:
-    by_values: dict[frozenset[str], list[_Pair]] = defaultdict(list)
-    for pair in members:
-        by_values[frozenset((full[pair.left.value], full[pair.right.value]))].append(pair)
-    for pairs in by_values.values():
-        best = pairs[0]
-        units: dict[str, set[str]] = defaultdict(set)
-        for pair in pairs:
-            for account in (pair.left, pair.right):
-                units[full[account.value]].add(account.text_unit_id)
-        first, second = sorted((best.left, best.right), key=lambda account: account.order)
-        sides = [_side(account, units[full[account.value]]) for account in (first, second)]
-        yield Conflict(best.kind, best.title, sides[0], sides[1], round(best.score, 4))
-
-
-def _side(account: _Account, units: set[str]) -> Side:
-    also = tuple(sorted(units - {account.text_unit_id}))
-    return Side(account.text, account.text_unit_id, account.value, account.claim_id, also)
 
 
 # --- claims ----------------------------------------------------------------------------------------------------------
 
 
-def _claim_pairs(claims: Sequence[Row]) -> Iterator[_Pair]:
+def _claim_pairs(claims: Sequence[Row]) -> Iterator[Pair]:
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for claim in claims:
         groups[claim["subject_id"], claim["object_id"], claim["type"]].append(claim)
@@ -227,19 +93,25 @@ def _blocked_claims(told: list[tuple[Row, frozenset[str]]]) -> Iterator[tuple[An
         yield told[i], told[j]
 
 
-def _compare_claims(left: Row, right: Row, shared: float) -> Iterator[_Pair]:
-    def account(row: Row, value: str) -> _Account:
-        return _Account((row["text_unit_id"], row["id"]), row["description"], row["text_unit_id"], value, row["id"])
+def _compare_claims(left: Row, right: Row, shared: float) -> Iterator[Pair]:
+    def account(row: Row, value: str) -> Account:
+        return Account((row["text_unit_id"], row["id"]), row["description"], row["text_unit_id"], value, row["id"])
 
     status = {left["status"], right["status"]}
     if len(status) == 2 and "TRUE" in status:
         certainty = 0.9 if "FALSE" in status else 0.5
-        yield _Pair("status", left["subject_id"], account(left, left["status"]), account(right, right["status"]), certainty * shared)
+        yield Pair(
+            "status",
+            left["subject_id"],
+            account(left, left["status"]),
+            account(right, right["status"]),
+            certainty * shared,
+        )
     spans = [(row["start_date"] or "NONE", row["end_date"] or "NONE") for row in (left, right)]
     read = [[d for part in span for d in assertions.dates(part[:10])] for span in spans]
     if all(read) and not any(assertions.agree(a, b) for a in read[0] for b in read[1]) and not _overlap_in_time(*spans):
         values = [start[:10] if start == end or end == "NONE" else f"{start[:10]}/{end[:10]}" for start, end in spans]
-        yield _Pair("date", left["subject_id"], account(left, values[0]), account(right, values[1]), 0.7 * shared)
+        yield Pair("date", left["subject_id"], account(left, values[0]), account(right, values[1]), 0.7 * shared)
 
 
 def _overlap_in_time(left: tuple[str, str], right: tuple[str, str]) -> bool:
@@ -276,20 +148,17 @@ class _Sentences:
     """Finds pairs of sentences; the weight of a word is its rarity among all sentences (inverse document frequency)."""
 
     statements: Statements
-    weights: dict[str, float] = field(default_factory=dict)
     common: frozenset[str] = frozenset()
     unit_titles: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def __post_init__(self) -> None:
-        frequency: Counter[str] = Counter()
         for statement in self.statements.all:
-            frequency.update(set(statement.words))
             self.unit_titles[statement.text_unit_id].update(statement.titles)
         total = len(self.statements.all)
-        self.common = frozenset(word for word, count in frequency.items() if count > max(_COMMON_LEAST, _COMMON_SHARE * total))
-        self.weights = {word: math.log(1 + total / count) for word, count in frequency.items()}
+        rarest_common = math.log(1 + total / max(_COMMON_LEAST, _COMMON_SHARE * total)) if total else 0.0
+        self.common = frozenset(word for word, weight in self.statements.weights.items() if weight < rarest_common)
 
-    def pairs(self) -> Iterator[_Pair]:
+    def pairs(self) -> Iterator[Pair]:
         """All pairs of accounts that exclude each other."""
         complete = [statement for statement in self.statements.all if statement.complete]
         told = [item for statement in complete for item in _clauses(statement)]
@@ -302,7 +171,7 @@ class _Sentences:
         denied = [item for item in told if item.clause.negated]
         yield from self._compare("negation", denied, [item for item in told if not item.clause.negated], _denies)
 
-    def _compare(self, kind: Kind, left: list[_Told], right: list[_Told], differ: Any) -> Iterator[_Pair]:
+    def _compare(self, kind: Kind, left: list[_Told], right: list[_Told], differ: Any) -> Iterator[Pair]:
         for a, b in self._candidates(left, right, _SHARED[kind]):
             values = differ(a, b) if a.statement.text_unit_id != b.statement.text_unit_id else None
             if values is None:
@@ -312,10 +181,10 @@ class _Sentences:
             overlap = self._overlap(a.words, b.words)
             if title and self._is_one_event(kind, a, b, overlap, near):
                 accounts = [
-                    _Account((item.statement.order,), item.statement.text, item.statement.text_unit_id, value)
+                    Account((item.statement.order,), item.statement.text, item.statement.text_unit_id, value)
                     for item, value in zip((a, b), values, strict=True)
                 ]
-                yield _Pair(kind, title, accounts[0], accounts[1], min(overlap, 1.0) * (0.9 if near else 0.7))
+                yield Pair(kind, title, accounts[0], accounts[1], min(overlap, 1.0) * (0.9 if near else 0.7))
 
     def _is_one_event(self, kind: Kind, a: _Told, b: _Told, overlap: float, near: bool) -> bool:
         """Whether two accounts tell the same event, by the words that they share."""
@@ -356,7 +225,7 @@ class _Sentences:
         return self._weight(left & right) / lighter if lighter else 0.0
 
     def _weight(self, words: frozenset[str]) -> float:
-        return sum(self.weights.get(word, 1.0) for word in sorted(words))
+        return sum(self.statements.weights.get(word, 1.0) for word in sorted(words))
 
     def _shared_title(self, left: Statement, right: Statement, among: frozenset[str] | None) -> tuple[str, bool]:
         """The entity that both accounts are about, and whether both sentences name it.

@@ -131,7 +131,14 @@ def merge_answers(answers: Iterable[GraphAnswer], text_unit_id: str) -> Extracti
     mentions.update({(title, "", ""): count for (title, _), count in stubs.items() if title not in named})
     return Extraction(
         [
-            {"text_unit_id": text_unit_id, "title": t, "name": names[t, k, d], "type": k, "description": d, "mentions": n}
+            {
+                "text_unit_id": text_unit_id,
+                "title": t,
+                "name": names[t, k, d],
+                "type": k,
+                "description": d,
+                "mentions": n,
+            }
             for (t, k, d), n in sorted(mentions.items())
         ],
         [

@@ -111,7 +111,9 @@ def _say(messages: list[Message], answer: str, question: str) -> None:
     messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": question}]
 
 
-async def _more(ask: Ask, messages: list[Message], reply: Reply[T], loop_prompt: str, said: Conversation[T], row: str) -> bool:
+async def _more(
+    ask: Ask, messages: list[Message], reply: Reply[T], loop_prompt: str, said: Conversation[T], row: str
+) -> bool:
     """Whether the model thinks that something is still missing; the question stays out of the conversation."""
     asked = [*messages, {"role": "assistant", "content": reply.text}, {"role": "user", "content": loop_prompt}]
     verdict = await ask(asked, is_yes, row=row)
@@ -123,6 +125,8 @@ def _salvaged(error: AnswerError, salvage: Callable[[str], T | None]) -> Convers
     """What a failed first turn leaves: the complete records of an answer that was cut, or only the reason."""
     rest = salvage(error.answer) if error.status != "refused" else None
     if rest is not None:
-        return Conversation([rest], "truncated", f"{error.reason}; the records before the cut were kept", error.attempts)
+        return Conversation(
+            [rest], "truncated", f"{error.reason}; the records before the cut were kept", error.attempts
+        )
     status: Status = "refused" if is_refusal(error.answer) else error.status
     return Conversation([], status, error.reason, error.attempts)

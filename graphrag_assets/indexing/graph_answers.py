@@ -30,7 +30,11 @@ GRAPH_SCHEMA: dict[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"name": {"type": "string"}, "type": {"type": "string"}, "description": {"type": "string"}},
+                "properties": {
+                    "name": {"type": "string"},
+                    "type": {"type": "string"},
+                    "description": {"type": "string"},
+                },
                 "required": ["name", "type", "description"],
                 "additionalProperties": False,
             },
@@ -57,12 +61,21 @@ GRAPH_SCHEMA: dict[str, Any] = {
 _KEYS = ("entities", "relationships")
 _NAME = ("name", "entity_name", "title", "entity", "id")
 _TYPE = ("type", "entity_type", "label", "category")
-_DESCRIPTION = ("description", "entity_description", "relationship_description", "relationship", "explanation", "summary")
+_DESCRIPTION = (
+    "description",
+    "entity_description",
+    "relationship_description",
+    "relationship",
+    "explanation",
+    "summary",
+)
 _SOURCE = ("source", "source_entity", "source_name", "from", "subject", "head")
 _TARGET = ("target", "target_entity", "target_name", "to", "object", "tail")
 _WEIGHT = ("weight", "relationship_strength", "strength", "score", "relationship_weight")
 
-_PLACEHOLDER = re.compile(r"\{[^{}]*\}|<[^<>]*>|\[[\w ]*entity[\w ]*\]|(?:source|target)[_ ]entity|entity[_ ](?:name|type)", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"\{[^{}]*\}|<[^<>]*>|\[[\w ]*entity[\w ]*\]|(?:source|target)[_ ]entity|entity[_ ](?:name|type)", re.IGNORECASE
+)
 # A strength that slipped into the description: ...the party>8 or ..."7
 _GLUED_WEIGHT = re.compile(r"(?P<text>.*\S)\s*(?:\"?\s*[|>]+|\"|”)\s*(?P<weight>\d{1,3}(?:\.\d+)?)\"?", re.DOTALL)
 _EXAMPLE_NAME = re.compile(r'"(?:name|source|target)"\s*:\s*"([^"]+)"')
@@ -193,8 +206,8 @@ def salvage(answer: str) -> GraphAnswer | None:
 def without_echoes(answer: GraphAnswer, text: str, examples: frozenset[str]) -> GraphAnswer:
     """Leave out what the model copied instead of read.
 
-    That is, entities and relationships of the examples in the prompt that the text does not name, and records that stand
-    in the text itself (a document may hold lines that look like records).
+    That is, entities and relationships of the examples in the prompt that the text does not name, and records that
+    stand in the text itself (a document may hold lines that look like records).
 
     Args:
         answer: Answer of a model.
@@ -207,7 +220,9 @@ def without_echoes(answer: GraphAnswer, text: str, examples: frozenset[str]) -> 
         return answer
     entities = [e for e in answer.entities if e.title not in strange and e not in planted.entities]
     relationships = [
-        r for r in answer.relationships if r.source not in strange and r.target not in strange and r not in planted.relationships
+        r
+        for r in answer.relationships
+        if r.source not in strange and r.target not in strange and r not in planted.relationships
     ]
     dropped = answer.dropped.copy()
     dropped["echo"] += len(answer.entities) + len(answer.relationships) - len(entities) - len(relationships)
@@ -271,7 +286,11 @@ def _add_relationship(found: GraphAnswer, source: str, target: str, description:
 
 
 def _is_name(name: str) -> bool:
-    return any(c.isalnum() or unicodedata.category(c) == "So" for c in name) and len(name) <= MAX_NAME and not _PLACEHOLDER.fullmatch(name)
+    return (
+        any(c.isalnum() or unicodedata.category(c) == "So" for c in name)
+        and len(name) <= MAX_NAME
+        and not _PLACEHOLDER.fullmatch(name)
+    )
 
 
 def _items(value: Any) -> list[Mapping[str, Any]]:

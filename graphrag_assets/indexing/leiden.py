@@ -106,7 +106,8 @@ class Graph:
             labels: Label of each node.
 
         Returns:
-            Per label, in ascending order: its nodes, ascending, and the graph that they span. Linear in the graph's size.
+            Per label, in ascending order: its nodes, ascending, and the graph that they span. Linear in the graph's
+            size.
         """
         order = np.argsort(labels, kind="stable")
         position = np.empty_like(order)

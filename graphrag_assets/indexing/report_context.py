@@ -1,13 +1,13 @@
 """What a report on a community is written from, within a token budget.
 
-A context holds all members of a community, all relationships inside it, its claims, and the contradictions found between
-its sources. Where that is too long, the largest sub-communities are replaced by their reports, which were written before,
-until it fits; relationships that lead from one sub-community to another stay. Only when that is not enough, rows are left
-out: the least connected relationships first, then claims, then the least connected entities.
+A context holds all members of a community, all relationships inside it, its claims, and the contradictions found
+between its sources. Where that is too long, the largest sub-communities are replaced by their reports, which were
+written before, until it fits; relationships that lead from one sub-community to another stay. Only when that is not
+enough, rows are left out: the least connected relationships first, then claims, then the least connected entities.
 
-Rows carry local numbers, from 1 in canonical order per data set, and degrees count relationships inside the community. So a
-prompt, and with it the key of a cached answer, changes only when the community itself changes. Citations in the answer are
-mapped back with :attr:`ReportContext.ids`.
+Rows carry local numbers, from 1 in canonical order per data set, and degrees count relationships inside the community.
+So a prompt, and with it the key of a cached answer, changes only when the community itself changes. Citations in the
+answer are mapped back with :attr:`ReportContext.ids`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphrag_assets.indexing.contradictions import Conflict
+from graphrag_assets.indexing.conflicts import Conflict
 from graphrag_assets.text.citations import strip_citations
 
 Row = Mapping[str, Any]
 CountTokens = Callable[[str], int]
 
-#: Sections in the order in which they are printed, with their columns: those of Microsoft GraphRAG, and more to the right.
+#: Sections in the order in which they are printed, with their columns: those of Microsoft GraphRAG, and more to the
+#: right.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Reports": ("human_readable_id", "title", "full_content"),
     "Entities": ("human_readable_id", "title", "description", "degree"),
-    "Claims": ("human_readable_id", "subject_id", "object_id", "type", "status", "start_date", "end_date", "description"),
+    "Claims": (
+        "human_readable_id",
+        "subject_id",
+        "object_id",
+        "type",
+        "status",
+        "start_date",
+        "end_date",
+        "description",
+    ),
     "Relationships": ("human_readable_id", "source", "target", "description", "combined_degree"),
     "Conflicts": ("kind", "entity", "first_account", "first_source", "second_account", "second_source"),
 }
@@ -110,7 +120,9 @@ def build_context(
     """
     titles = {row["title"] for row in members}
     inside = [row for row in relationships if row["source"] in titles and row["target"] in titles]
-    degrees = Counter(title for row in inside if row["source"] != row["target"] for title in (row["source"], row["target"]))
+    degrees = Counter(
+        title for row in inside if row["source"] != row["target"] for title in (row["source"], row["target"])
+    )
     sources = _local_ids(unit for c in conflicts for unit in (c.first.text_unit_id, c.second.text_unit_id))
     write = _Writer(count_tokens)
     lines = {
@@ -158,7 +170,9 @@ class _Writer:
 
     def __init__(self, count_tokens: CountTokens) -> None:
         self._count = count_tokens
-        self.headers = {name: self._line([], f"-----{name}-----\n{_csv(columns)}") for name, columns in SECTIONS.items()}
+        self.headers = {
+            name: self._line([], f"-----{name}-----\n{_csv(columns)}") for name, columns in SECTIONS.items()
+        }
 
     def _line(self, titles: Iterable[str], text: str, conflict: Conflict | None = None) -> _Line:
         return _Line(text, self._count(text), frozenset(titles), conflict)
@@ -167,7 +181,8 @@ class _Writer:
         """Most connected first, then by title."""
         numbered = sorted(enumerate(rows, start=1), key=lambda item: (-degrees[item[1]["title"]], item[1]["title"]))
         return [
-            self._line([row["title"]], _csv((i, row["title"], row["description"], degrees[row["title"]]))) for i, row in numbered
+            self._line([row["title"]], _csv((i, row["title"], row["description"], degrees[row["title"]])))
+            for i, row in numbered
         ]
 
     def relationships(self, rows: Sequence[Row], degrees: Mapping[str, int]) -> list[_Line]:
@@ -176,23 +191,40 @@ class _Writer:
         def combined(row: Row) -> int:
             return degrees[row["source"]] + degrees[row["target"]]
 
-        numbered = sorted(enumerate(rows, start=1), key=lambda item: (-combined(item[1]), item[1]["source"], item[1]["target"]))
+        numbered = sorted(
+            enumerate(rows, start=1), key=lambda item: (-combined(item[1]), item[1]["source"], item[1]["target"])
+        )
         return [
-            self._line((row["source"], row["target"]), _csv((i, row["source"], row["target"], row["description"], combined(row))))
+            self._line(
+                (row["source"], row["target"]),
+                _csv((i, row["source"], row["target"], row["description"], combined(row))),
+            )
             for i, row in numbered
         ]
 
     def claims(self, rows: Sequence[Row]) -> list[_Line]:
         """In the order of their table."""
         columns = SECTIONS["Claims"][1:]
-        return [self._line([row["subject_id"]], _csv((i, *(row[c] for c in columns)))) for i, row in enumerate(rows, start=1)]
+        return [
+            self._line([row["subject_id"]], _csv((i, *(row[c] for c in columns))))
+            for i, row in enumerate(rows, start=1)
+        ]
 
     def conflicts(self, conflicts: Sequence[Conflict], sources: Mapping[str, str]) -> list[_Line]:
         """Most certain first."""
         return [
             self._line(
                 [c.title],
-                _csv((c.kind, c.title, c.first.text, sources[c.first.text_unit_id], c.second.text, sources[c.second.text_unit_id])),
+                _csv(
+                    (
+                        c.kind,
+                        c.title,
+                        c.first.text,
+                        sources[c.first.text_unit_id],
+                        c.second.text,
+                        sources[c.second.text_unit_id],
+                    )
+                ),
                 c,
             )
             for c in conflicts
@@ -259,7 +291,9 @@ def _fill(
 ) -> tuple[str, int, dict[str, list[_Line]]]:
     """Take rows by priority until one does not fit; a row that is longer than the whole budget is passed over."""
     kept: dict[str, list[_Line]] = {name: [] for name in SECTIONS}
-    queue = [(name, line) for name in _PRIORITY for line in lines[name] if headers[name].tokens + line.tokens <= max_tokens]
+    queue = [
+        (name, line) for name in _PRIORITY for line in lines[name] if headers[name].tokens + line.tokens <= max_tokens
+    ]
     used = 0
     for name, line in queue:
         cost = line.tokens + (0 if kept[name] else headers[name].tokens)

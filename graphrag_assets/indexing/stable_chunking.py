@@ -11,6 +11,7 @@ The key is the rank (paragraph ends before sentence ends before words) and then 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def stable_spans(
     keys = _keys(boundaries)
     tokens: list[int] = boundaries.tokens.tolist()
     cuts = [0, *_local_minima(keys, tokens, min_size), len(tokens) - 1]
-    for first, last in zip(cuts, cuts[1:], strict=False):
+    for first, last in itertools.pairwise(cuts):
         for start, stop in _pieces(keys, tokens, first, last, size, min_size):
             yield from _fitting(text, count, boundaries, keys, start, stop, size)
 

@@ -7,6 +7,7 @@ is marked, so that it is used only where nothing better says something about an 
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -19,23 +20,27 @@ from graphrag_assets.text.sentences import sentences
 
 Row = Mapping[str, Any]
 
+_FUNCTION_WORDS = """
+a about above after again all also although am among an and any are as at be because been before being below between
+both but by can could did do does doing done down dr during each either else ever every few for from further get got
+had has have having he her here hers herself him himself his how however i if in into is it its itself just let like
+made make many may me might miss more most mr mrs ms much must my myself of off on once one ones only or other ought
+our ours out over own per put quite rather said same say says shall she should since sir so some still such tell tells
+than that the their theirs them then there therefore these they this those though through thus to told too under until
+up upon us very was we were what when where whether which while who whom whose why will with within would yet you your
+yours
+"""
 #: Words that join and point, and say nothing by themselves. A corpus adds its own by their frequency.
-FUNCTION_WORDS = frozenset(
-    "a about above after again all also although am among an and any are as at be because been before being below "
-    "between both but by can could did do does doing done down during each either else ever every few for from further "
-    "get got had has have having he her here hers herself him himself his how however i if in into is it its itself "
-    "just let like made make many may me might more most much must my myself of off on once only or other ought our "
-    "ours out over own per put quite rather said same say says shall she should since so some still such than that the "
-    "their theirs them then there therefore these they this those though through thus to too under until up upon us "
-    "very was we were what when where whether which while who whom whose why will with within would yet you your yours "
-    "mr mrs ms miss dr sir one ones told tell tells say".split()
-)
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]{2,}")
 #: Characters of a word that count: inflections mostly differ behind them (inspected, inspection).
 _STEM = 7
 _END = re.compile(r"[.!?…。！？｡؟।॥][\"'”’»›)\]}」』*_]*$")
-_MARKUP = re.compile(r"^(?:\s*(?:#{1,6}|>|[-*+•])\s+)+|^\s*[(\[]?(?:\d{1,3}|[a-z])[.)\]]\s+(?=\S)|\*\*|__|(?<!\w)\*(?=\w)|(?<=\w)\*")
+_MARKUP = re.compile(
+    r"^(?:\s*(?:#{1,6}|>|[-*+•])\s+)+|^\s*[(\[]?(?:\d{1,3}|[a-z])[.)\]]\s+(?=\S)"  # heading, quote, list item
+    r"|\*\*|__|(?<![\w\s])\*(?=\s|$)|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)"  # emphasis
+)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 _MIN_WORDS, _MAX_CHARACTERS = 4, 700
 
@@ -87,6 +92,22 @@ class Statements:
                 found[title].append(statement)
         return {title: tuple(items) for title, items in found.items()}
 
+    @cached_property
+    def weights(self) -> Mapping[str, float]:
+        """Rarity of each content word: the logarithm of the inverse share of sentences that have it."""
+        frequency: Counter[str] = Counter()
+        for statement in self.all:
+            frequency.update(set(statement.words))
+        return {word: math.log(1 + len(self.all) / count) for word, count in sorted(frequency.items())}
+
+    @cached_property
+    def first_of_document(self) -> Mapping[str, int]:
+        """Order of the first statement of each document."""
+        first: dict[str, int] = {}
+        for statement in self.all:
+            first.setdefault(statement.document_id, statement.order)
+        return first
+
     def name(self, title: str) -> str:
         """A title in readable case."""
         return self.names.get(title) or readable(title)
@@ -127,7 +148,26 @@ def readable(title: str) -> str:
     """A title in upper case as one would write it, where no text shows how it is written."""
     if title != title.upper():
         return title
-    small = {"of", "the", "and", "in", "on", "for", "to", "a", "an", "at", "by", "de", "la", "le", "von", "van", "der", "den"}
+    small = {
+        "of",
+        "the",
+        "and",
+        "in",
+        "on",
+        "for",
+        "to",
+        "a",
+        "an",
+        "at",
+        "by",
+        "de",
+        "la",
+        "le",
+        "von",
+        "van",
+        "der",
+        "den",
+    }
     words = title.lower().split()
     return " ".join(word if i and word in small else word[:1].upper() + word[1:] for i, word in enumerate(words))
 
@@ -141,9 +181,9 @@ def find_statements(text_units: Iterable[Row], entities: Sequence[Row]) -> State
     """
     names_in: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for entity in entities:
-        names = [(name, entity["title"]) for name in [entity["title"], *(entity.get("aliases") or [])]]
+        wanted = [(name, entity["title"]) for name in [entity["title"], *(entity.get("aliases") or [])]]
         for text_unit_id in entity["text_unit_ids"]:
-            names_in[text_unit_id] += names
+            names_in[text_unit_id] += wanted
     for known in names_in.values():
         known.sort(key=lambda item: (-len(item[0]), item))
     statements: list[Statement] = []

@@ -1,9 +1,9 @@
 """The tuple grammar that models answer in, read with tolerance.
 
-Asked for are records ``("entity"<|>NAME<|>TYPE<|>description)`` separated by ``##`` and ended by ``<|COMPLETE|>`` (the format of
-Microsoft GraphRAG). What comes is close to that: separators are missing or glued to the end mark, brackets are of another
-kind, delimiters are spaced, full-width or left in as ``{tuple_delimiter}``, quotes differ or are gone, bullets, bold type, code
-fences and prose stand around.
+Asked for are records ``("entity"<|>NAME<|>TYPE<|>description)`` separated by ``##`` and ended by ``<|COMPLETE|>`` (the
+format of Microsoft GraphRAG). What comes is close to that: separators are missing or glued to the end mark, brackets
+are of another kind, delimiters are spaced, full-width or left in as ``{tuple_delimiter}``, quotes differ or are gone,
+bullets, bold type, code fences and prose stand around.
 
 So a record is found by how it begins, not by what separates it from the one before; where the grammar has no such
 beginning (claims), by bracket or line.
@@ -23,10 +23,17 @@ DELIMITER = r"(?:<\s*[|｜¦]{1,2}\s*>(?:\s*[|｜])?|<\s*\|\s*#\s*\|?\s*>|＜\s*
 #: Weaker forms, which count only where a record uses them right after its kind.
 _WEAK_DELIMITER = r"[|｜]"
 _QUOTE = r"[\"'`“”„‘’«»「」＂*_]"
-_KINDS = {"entity": "entity", "relationship": "relationship", "relation": "relationship", "实体": "entity", "关系": "relationship"}
+_KINDS = {
+    "entity": "entity",
+    "relationship": "relationship",
+    "relation": "relationship",
+    "实体": "entity",
+    "关系": "relationship",
+}
 
 _END_MARK = re.compile(
-    r"[(（\[]?\s*[\"'*`]{0,3}(?:<\s*[|｜]?\s*>?\s*COMPLETE\s*[|｜]?\s*>|\{completion_delimiter\})[\"'*`]{0,3}(?:\s?[)）\]])?", re.IGNORECASE
+    r"[(（\[]?\s*[\"'*`]{0,3}(?:<\s*[|｜]?\s*>?\s*COMPLETE\s*[|｜]?\s*>|\{completion_delimiter\})[\"'*`]{0,3}(?:\s?[)）\]])?",
+    re.IGNORECASE,
 )
 _RECORD_START = re.compile(
     rf"(?P<open>[(（\[【{{<]\s*)?(?P<quoted>{_QUOTE}{{0,4}})(?P<kind>entity|relationship|relation|实体|关系){_QUOTE}{{0,4}}\s*"
@@ -37,7 +44,9 @@ _SPLIT = re.compile(DELIMITER)
 _SPLIT_WEAK = re.compile(rf"\s*{_WEAK_DELIMITER}\s*")
 # A delimiter that lost a character is recognised beside a quote only: <|"x" or "x"|>
 _BROKEN_DELIMITER = re.compile(r"(?<=[\"”])\s*\|>\s*(?=[\"“\d])|(?<=[\"”])\s*<\|\s*(?=[\"“\d])")
-_STRUCTURE = re.compile(r"[()（）\[\]【】]|#{2,}|\{record_delimiter\}|；(?=\s*(?:[(（\[\"“]|$))|\n[ \t]*\n|\n(?=[ \t]*```)")
+_STRUCTURE = re.compile(
+    r"[()（）\[\]【】]|#{2,}|\{record_delimiter\}|；(?=\s*(?:[(（\[\"“]|$))|\n[ \t]*\n|\n(?=[ \t]*```)"
+)
 _NUMBER_AFTER_SEPARATOR = re.compile(r"#{2,}[ *]*(\d+(?:\.\d+)?)\s*[)）>\]]")
 _AFTER_CLOSING = re.compile(r"[ \t\r\"'`*_,;.。；]*(?:\n|$|##|\{record_delimiter\}|[(（\[])")
 
@@ -108,7 +117,9 @@ def read_claim_records(answer: str) -> Records:
     for part, last in _claim_parts(text):
         first = _SPLIT.search(part)
         assert first is not None
-        *_, lead = _CLAIM_LEAD.finditer(part, 0, first.start())  # prose may stand before the line that the record begins
+        *_, lead = _CLAIM_LEAD.finditer(
+            part, 0, first.start()
+        )  # prose may stand before the line that the record begins
         body, whole = _body(part[lead.end() :], bracketed="(" in lead.group() or "（" in lead.group(), last=last)
         fields = tuple(clean_field(field) for field in _SPLIT.split(_BROKEN_DELIMITER.sub("<|>", body)))
         records.append(Record("claim", fields[1:] if fields[0].lower() in {"claim", "covariate"} else fields, whole))
@@ -126,11 +137,12 @@ def clean_field(field: str) -> str:
 def read_weight(field: str) -> float | None:
     """The strength that a field states; None when the field is no strength but text.
 
-    Reads ``8``, ``8.5``, ``"8"``, ``8/10``, ``strength: 8``, ``8 (strong)``. Negative and non-finite numbers and such beyond any
-    scale are not strengths.
+    Reads ``8``, ``8.5``, ``"8"``, ``8/10``, ``strength: 8``, ``8 (strong)``. Negative and non-finite numbers and such
+    beyond any scale are not strengths.
     """
     match = re.fullmatch(
-        r"(?:[a-z_ ]{0,40}(?:strength|weight|score)\s*[:=]?\s*)?\+?(\d{1,7}(?:[.,]\d+)?)(?:\s*/\s*\d+)?(?:\s*\([^()]{0,40}\)?)?\.?",
+        r"(?:[a-z_ ]{0,40}(?:strength|weight|score)\s*[:=]?\s*)?\+?(\d{1,7}(?:[.,]\d+)?)"
+        r"(?:\s*/\s*\d+)?(?:\s*\([^()]{0,40}\)?)?\.?",
         clean_field(field).strip("*<>()（）[] \"'"),
         re.IGNORECASE,
     )
@@ -163,14 +175,14 @@ def _body(text: str, *, bracketed: bool, last: bool) -> tuple[str, bool]:
     depth = 0
     paragraph: int | None = None
     for match in _STRUCTURE.finditer(text):
-        token = match.group()
-        if token in "(（[【":
+        sign = match.group()
+        if sign in "(（[【":
             depth += 1
-        elif token in ")）]】":
+        elif sign in ")）]】":
             if depth == 0 and _AFTER_CLOSING.match(text, match.end()):
                 return _with_number(text[: match.start()], text, match.end()), True
             depth = max(0, depth - 1)
-        elif token.startswith(("#", "{", "；")):
+        elif sign.startswith(("#", "{", "；")):
             return _with_number(_without_bracket(text[: match.start()].rstrip()), text, match.start()), True
         elif paragraph is None:
             paragraph = match.start()

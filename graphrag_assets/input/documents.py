@@ -11,7 +11,19 @@ from graphrag_assets.ids import digest, digest_json, document_id
 
 #: Reasons of rejections after which the document could be used all the same: they are to be looked at.
 WARNINGS = frozenset(
-    {"invalid_bytes", "encoding_doubtful", "lone_surrogate", "ragged", "duplicate_id", "duplicate_column", "unclosed_quote", "front_matter", "page_no_text"}
+    {
+        "duplicate_column",
+        "duplicate_id",
+        "encoding_doubtful",
+        "front_matter",
+        "invalid_bytes",
+        "lone_surrogate",
+        "missing_cells",
+        "no_id",
+        "page_no_text",
+        "surplus_cells",
+        "unclosed_quote",
+    }
 )
 
 

@@ -1,8 +1,8 @@
 """Which encoding a text without a BOM is written in, where it is not UTF-8.
 
-Every candidate decodes a sample, and what comes out is judged as text: letters that the language uses, in the right case
-and beside letters of their own script, quotes and dashes where quotes and dashes stand, common characters of Chinese,
-Japanese and Korean. Wrong decodings give symbols inside words, capitals inside words, foreign letters and rare characters.
+Every candidate decodes a sample, and what comes out is judged as text: letters that the language uses, in the right
+case and beside letters of their own script, quotes and dashes where quotes and dashes stand, common characters of
+Chinese, Japanese and Korean. Wrong decodings give symbols and capitals inside words, foreign letters, rare characters.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from graphrag_assets.input.language_profiles import (
 CANDIDATES: tuple[str, ...] = (
     "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874",
     "iso8859-15", "iso8859-2", "iso8859-5", "iso8859-6", "iso8859-7", "iso8859-8", "iso8859-9", "iso8859-13",
-    "iso8859-16", "koi8-u", "koi8-r", "cp866", "cp1125", "cp852", "cp850", "cp437", "mac-roman", "mac-cyrillic", "mac-latin2",
-    "cp932", "euc_jp", "cp949", "big5", "gb18030", "utf-16-le", "utf-16-be",
+    "iso8859-16", "koi8-u", "koi8-r", "cp866", "cp1125", "cp852", "cp850", "cp437", "mac-roman", "mac-cyrillic",
+    "mac-latin2", "cp932", "euc_jp", "cp949", "big5", "gb18030", "utf-16-le", "utf-16-be",
 )  # fmt: skip
 
 #: Bytes of the sample, and bytes outside ASCII after which it is long enough.

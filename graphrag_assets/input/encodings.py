@@ -63,7 +63,15 @@ _ANY_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 #: Names that old programs write where they mean the Windows encoding.
-_MEANS_WINDOWS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "euc_kr": "cp949", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030"}  # fmt: skip
+_MEANS_WINDOWS = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+}
 
 
 class NotTextError(ValueError):
@@ -82,7 +90,7 @@ class NotTextError(ValueError):
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that went wrong in a text that could be used all the same: location, reason and detail of a rejection."""
+    """Something wrong in a text that could be used all the same: location, reason and detail of a rejection."""
 
     location: str
     reason: str
@@ -206,15 +214,21 @@ def _doubts(guess: Guess, others: list[Guess]) -> list[Problem]:
 def _as_set(data: bytes, setting: str) -> Decoded:
     encoding = _codec(setting)
     if encoding is None:
-        raise NotTextError("encoding", f"input.encoding {setting!r} is no encoding that Python knows; try utf-8 or cp1252")
+        raise NotTextError(
+            "encoding", f"input.encoding {setting!r} is no encoding that Python knows; try utf-8 or cp1252"
+        )
     text = _strict(data, encoding)
     if text is not None:
         if _control_share(data) > _CONTROL_SHARE_UTF8 and not encoding.startswith(("utf-16", "utf-32")):
-            raise NotTextError("binary", f"{_control_share(data):.0%} of the bytes are control characters, as in binary data")
+            raise NotTextError(
+                "binary", f"{_control_share(data):.0%} of the bytes are control characters, as in binary data"
+            )
         return Decoded(clean_text(text), encoding)
     decoded = _lenient(data, encoding)
     if decoded.text.count("\ufffd") > max(3, 0.01 * len(decoded.text)):
-        raise NotTextError("encoding", f"not {encoding}, which input.encoding says; leave input.encoding unset to detect it")
+        raise NotTextError(
+            "encoding", f"not {encoding}, which input.encoding says; leave input.encoding unset to detect it"
+        )
     return decoded
 
 
@@ -224,7 +238,12 @@ def _codec(name: str) -> str | None:
         info = codecs.lookup(name.strip().strip("\"'"))
     except (LookupError, ValueError):
         return None
-    if not getattr(info, "_is_text_encoding", True) or info.name in ("idna", "punycode", "unicode_escape", "raw_unicode_escape"):
+    if not getattr(info, "_is_text_encoding", True) or info.name in (
+        "idna",
+        "punycode",
+        "unicode_escape",
+        "raw_unicode_escape",
+    ):
         return None
     return _MEANS_WINDOWS.get(info.name, info.name)
 
@@ -248,15 +267,27 @@ def _lenient(data: bytes, encoding: str) -> Decoded:
     except UnicodeDecodeError:  # encodings whose units are wider than a byte
         text = data.decode(encoding, "replace")
         bad = [match.start() for match in re.finditer("\ufffd", text)]
-    lines = [str(text.count("\n", 0, place) + 1) for place in bad[:_PLACES]]
-    places = ", ".join(dict.fromkeys(lines)) + (", …" if len(bad) > _PLACES else "")
+    lines = _lines(text, bad)
+    places = ", ".join(map(str, lines[:_PLACES])) + (", …" if len(lines) > _PLACES else "")
     problem = Problem(
         f"line {lines[0]}" if lines else "",
         "invalid_bytes",
-        f"{len(bad)} bytes are not valid {encoding} (lines {places}) and were replaced by U+FFFD; mend the file, or set "
+        f"{len(bad)} bytes are not valid {encoding} (line {places}) and were replaced by U+FFFD; mend the file, or set "
         "input.encoding if it is in another encoding",
     )
     return Decoded(clean_text(text), encoding, [problem])
+
+
+def _lines(text: str, places: list[int]) -> list[int]:
+    """Numbers of the lines (from 1) at ascending places of a text, each once."""
+    lines: list[int] = []
+    line, counted = 1, 0
+    for place in places:
+        line += text.count("\n", counted, place)
+        counted = place
+        if not lines or lines[-1] != line:
+            lines.append(line)
+    return lines
 
 
 def _control_share(data: bytes) -> float:

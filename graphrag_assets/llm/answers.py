@@ -27,8 +27,8 @@ T = TypeVar("T")
 MAX_REASON = 300
 
 _HINT = (
-    "An earlier answer to this conversation could not be used: {reason}. "
-    "Answer completely, and exactly in the form that is asked for."
+    "\n\n(An earlier answer to this could not be used: {reason}. "
+    "Answer completely, and exactly in the form that is asked for.)"
 )
 
 
@@ -201,7 +201,7 @@ class Answers:
         self, account: StageUsage, question: _Question, parse: Callable[[str], T], tries: Sequence[_Attempt[T]]
     ) -> _Attempt[T]:
         """Ask once, and judge the answer."""
-        messages, parameters = _hinted(question.messages, tries), self._more_tokens(tries)
+        messages, parameters = self._hinted(question.messages, tries), self._more_tokens(tries)
         characters = sum(len(message["content"]) for message in messages)
 
         async def call() -> ChatAnswer:
@@ -229,6 +229,18 @@ class Answers:
             refused = getattr(error, "status", None) == "refused"
             return _Attempt(text, "refused" if refused else "failed", _one_line(str(error)), told=True)
 
+    def _hinted(self, messages: list[dict[str, str]], tries: Sequence[_Attempt[T]]) -> list[dict[str, str]]:
+        """The conversation, with the parser's objection where asking alike again cannot help.
+
+        That is at temperature 0, once the same useless answer has come twice. Else the question stays as it is, so that
+        the answer is the one that would have come without the mishap.
+        """
+        alike = len(tries) > 1 and tries[-1].told and tries[-1].text == tries[-2].text
+        if not alike or self.calls.settings.call_args.get("temperature") != 0:
+            return messages
+        last = messages[-1]
+        return [*messages[:-1], {**last, "content": last["content"] + _HINT.format(reason=tries[-1].reason)}]
+
     def _more_tokens(self, tries: Sequence[_Attempt[T]]) -> dict[str, Any]:
         """Twice the tokens that the settings allow, after an answer was cut; nothing where they set no limit."""
         if not any(attempt.status == "truncated" for attempt in tries):
@@ -237,20 +249,6 @@ class Answers:
         return {
             name: own[name] * 2 for name in ("max_tokens", "max_completion_tokens") if isinstance(own.get(name), int)
         }
-
-
-def _hinted(messages: list[dict[str, str]], tries: Sequence[_Attempt[T]]) -> list[dict[str, str]]:
-    """The conversation, with the parser's objection where asking alike has brought the same useless answer twice.
-
-    It stands apart from the data, in a system message, unless the conversation has one (some models take only one).
-    """
-    if len(tries) < 2 or not tries[-1].told or tries[-1].text != tries[-2].text:
-        return messages
-    hint = _HINT.format(reason=tries[-1].reason)
-    if all(message["role"] != "system" for message in messages):
-        return [{"role": "system", "content": hint}, *messages]
-    last = messages[-1]
-    return [*messages[:-1], {**last, "content": f"{last['content']}\n\n({hint})"}]
 
 
 def _one_line(reason: str) -> str:

@@ -175,7 +175,8 @@ def _load(name: str) -> tiktoken.Encoding:
     import tiktoken
 
     if name not in tiktoken.list_encoding_names():
-        raise ValueError(f"chunking.encoding_model: {name!r} is no tiktoken encoding; one of {sorted(tiktoken.list_encoding_names())}")
+        known = ", ".join(sorted(tiktoken.list_encoding_names()))
+        raise ValueError(f"chunking.encoding_model: {name!r} is no tiktoken encoding; it may be one of {known}")
     folder = _bundled_folder()
     with _load_lock:
         before: Any = os.environ.get("TIKTOKEN_CACHE_DIR")
@@ -185,8 +186,8 @@ def _load(name: str) -> tiktoken.Encoding:
             return tiktoken.get_encoding(name)
         except Exception as error:
             raise ValueError(
-                f"tiktoken encoding {name!r} is not among the files shipped with litellm and could not be fetched ({error}); "
-                "use o200k_base, cl100k_base or p50k_base, or set TIKTOKEN_CACHE_DIR to a folder that holds it"
+                f"tiktoken encoding {name!r} is not among the files shipped with litellm and could not be fetched "
+                f"({error}); use o200k_base, cl100k_base or p50k_base, or set TIKTOKEN_CACHE_DIR to a folder with it"
             ) from error
         finally:
             if before is None:

@@ -1,8 +1,8 @@
 """Citation markers in answers and reports: ``[Data: Reports (1, 2); Entities (5, 7, +more)]``.
 
 The grammar is the one that Microsoft GraphRAG's prompts ask models for. Models vary it: singular names, other case,
-missing spaces, full-width brackets, semicolons between ids. All of that is read; text in brackets that names no data set
-is no citation.
+missing spaces, full-width brackets, semicolons between ids. All of that is read; text in brackets that names no data
+set is no citation.
 """
 
 from __future__ import annotations
@@ -35,21 +35,25 @@ _NAMES = {
     "text units": "Sources",
 }
 _KNOWN = "|".join(sorted((name.replace(" ", "[ _]") for name in _NAMES), key=len, reverse=True))
-# Ids hold no brackets; 400 characters are some 60 ids, more is not a citation but text. No two \s* stand side by side, so
-# that long blanks cost linear time.
+# Ids hold no brackets; 400 characters are some 60 ids, more is not a citation but text. No two \s* stand side by side,
+# so that long blanks cost linear time.
 _IDS = r"\s*(?:ids?\s*)?(?:[:：]\s*)?[(（]([^()（）\[\]［］【】]{0,400})[)）]"
 _PART = re.compile(rf"(?<!\w)({_KNOWN}){_IDS}", re.IGNORECASE)
 
 
 def _groups(name: str) -> str:
-    group = rf"(?>(?:{name}){_IDS})".replace("([^", "(?:[^")  # atomic: one way to read a group, so no backtracking into it
+    group = rf"(?>(?:{name}){_IDS})".replace(
+        "([^", "(?:[^"
+    )  # atomic: one way to read a group, so no backtracking into it
     return rf"{group}(?>\s*(?:[;；,，、]\s*)?(?:and\s+)?{group})*+\s*(?:[.;；]\s*)?"
 
 
-# After the word Data any name may stand (an unknown data set is cited in vain, and can be dropped); without it only known ones.
+# After the word Data any name may stand (an unknown data set is cited in vain, and can be dropped); without it only
+# known ones.
 _ANY = r"[^\W\d][\w/&-]{0,40}+(?: [\w/&-]{1,40}+){0,4}"
 _MARKER = re.compile(
-    rf"[\[［【(（]\s*(?:data|数据|資料)\s*[:：]\s*{_groups(_ANY)}[\]］】)）]|[\[［【]\s*{_groups(_KNOWN)}[\]］】]", re.IGNORECASE
+    rf"[\[［【(（]\s*(?:data|数据|資料)\s*[:：]\s*{_groups(_ANY)}[\]］】)）]|[\[［【]\s*{_groups(_KNOWN)}[\]］】]",
+    re.IGNORECASE,
 )
 _SEPARATOR = re.compile(r"[\s,，、;；]+|\band\b|\bids?\b|#", re.IGNORECASE)
 _MORE = re.compile(r"\+\s*more|\bmore\b|…|\.\.\.", re.IGNORECASE)
@@ -96,7 +100,8 @@ def map_citations(text: str, translate: Callable[[str, str], str | None]) -> str
         translate: Takes data set and id, returns the new id or None to drop it.
 
     Returns:
-        The text with markers in the standard form; a marker that lost all of its ids is removed with the blank before it.
+        The text with markers in the standard form; a marker that lost all of its ids is removed with the blank before
+        it.
     """
 
     def rewrite(match: re.Match[str]) -> str:
@@ -128,7 +133,11 @@ def format_citation(groups: list[tuple[str, list[str], bool]]) -> str:
     for dataset, ids, more in groups:
         seen, any_more = joined.get(dataset, ({}, False))
         joined[dataset] = (seen | dict.fromkeys(ids), any_more or more)
-    parts = [f"{dataset} ({', '.join([*ids, *(['+more'] if more else [])])})" for dataset, (ids, more) in joined.items() if ids]
+    parts = [
+        f"{dataset} ({', '.join([*ids, *(['+more'] if more else [])])})"
+        for dataset, (ids, more) in joined.items()
+        if ids
+    ]
     return f"[Data: {'; '.join(parts)}]" if parts else ""
 
 

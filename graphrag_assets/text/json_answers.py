@@ -15,7 +15,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-#: Objects that are tried in one answer. Prose holds few braces; the limit keeps hostile text from costing quadratic time.
+#: Objects that are tried in one answer. Prose holds few braces; the limit keeps hostile text from costing quadratic
+#: time.
 _MAX_CANDIDATES = 32
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
@@ -26,7 +27,9 @@ _OBJECT_START = re.compile(r"[{｛](?=\s*(?:[\"'“”＂「}｝]|[A-Za-z_]\w*\s
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
-_BARE_WORD = re.compile(rf"({_STRING})|(?<![\w.])(NaN|[+-]?Infinity|nan|[+-]?inf|None|undefined|True|False)(?![\w.])", re.DOTALL)
+_BARE_WORD = re.compile(
+    rf"({_STRING})|(?<![\w.])(NaN|[+-]?Infinity|nan|[+-]?inf|None|undefined|True|False)(?![\w.])", re.DOTALL
+)
 _WORDS = {"True": "true", "False": "false"}
 _FULL_WIDTH = re.compile(rf"({_STRING})|([｛｝［］：，＂])", re.DOTALL)
 _ASCII = str.maketrans("｛｝［］：，＂", '{}[]:,"')
@@ -57,14 +60,16 @@ def strip_reasoning(text: str) -> str:
 
 
 def strip_fence(text: str) -> str:
-    """The content of the longest code fence, or the text itself when there is none; an unclosed fence mark is dropped."""
+    """The content of the longest code fence; the text itself when there is none, without an unclosed fence mark."""
     fenced = _FENCE.findall(text)
     if fenced:
         return str(max(fenced, key=len)).strip()
     return re.sub(r"^\s*```[\w+-]*[ \t]*\r?\n?|```\s*$", "", text).strip()
 
 
-def parse_json_object(text: str, keys: Sequence[str] = (), *, list_key: str | None = None, partial: bool = False) -> dict[str, Any]:
+def parse_json_object(
+    text: str, keys: Sequence[str] = (), *, list_key: str | None = None, partial: bool = False
+) -> dict[str, Any]:
     """Read the JSON object of an answer.
 
     Args:
@@ -149,11 +154,13 @@ def _read(text: str, partial: bool) -> Any:
 
 
 def _mend(text: str) -> str:
-    """Common slips outside of strings: full-width punctuation, single quotes, trailing commas, words that JSON lacks."""
+    """Common slips outside of strings: full-width punctuation, single quotes, trailing commas, words JSON lacks."""
     text = _FULL_WIDTH.sub(lambda m: m.group(1) or m.group(2).translate(_ASCII), text)
     text = _UNOPENED_KEY.sub(r'\1"\2', text)
     if not re.search(r'[{\[,]\s*"', text):
-        text = _SINGLE_QUOTED.sub(lambda m: m.group(1) + json.dumps(m.group(2).replace("\\'", "'"), ensure_ascii=False), text)
+        text = _SINGLE_QUOTED.sub(
+            lambda m: m.group(1) + json.dumps(m.group(2).replace("\\'", "'"), ensure_ascii=False), text
+        )
     text = _TRAILING_COMMA.sub(lambda m: m.group(1) or "", text)
     return _BARE_WORD.sub(lambda m: m.group(1) or _WORDS.get(m.group(2), "null"), text)
 
@@ -161,22 +168,22 @@ def _mend(text: str) -> str:
 def _scan(text: str, start: int) -> Iterator[tuple[int, str]]:
     """Brackets outside of strings, and the quotes that begin and end strings, with their positions."""
     inside = False
-    for token in re.compile(r'\\.|["{}\[\]]', re.DOTALL).finditer(text, start):
-        character = token.group()
+    for sign in re.compile(r'\\.|["{}\[\]]', re.DOTALL).finditer(text, start):
+        character = sign.group()
         if character == '"':
             inside = not inside
-            yield token.start(), '"'
+            yield sign.start(), '"'
         elif not inside and len(character) == 1:
-            yield token.start(), character
+            yield sign.start(), character
 
 
 def _balanced_end(text: str, start: int) -> int:
     """Position after the bracket that closes the one at start; the end of the text when none does."""
     depth = 0
-    for position, token in _scan(text, start):
-        if token in "{[":
+    for position, sign in _scan(text, start):
+        if sign in "{[":
             depth += 1
-        elif token in "}]":
+        elif sign in "}]":
             depth -= 1
             if depth <= 0:
                 return position + 1
@@ -192,17 +199,17 @@ def _close(text: str, partial: bool) -> str:
     stack: list[str] = []
     inside = False
     safe: tuple[int, list[str]] = (0, [])  # after the last closed bracket: position and what is open there
-    for position, token in _scan(text, 0):
-        if token == '"':
+    for position, sign in _scan(text, 0):
+        if sign == '"':
             inside = not inside
-        elif token in "{[":
-            stack.append("}" if token == "{" else "]")
-        elif stack and stack[-1] == token:
+        elif sign in "{[":
+            stack.append("}" if sign == "{" else "]")
+        elif stack and stack[-1] == sign:
             stack.pop()
             safe = (position + 1, list(stack)) if len(stack) < _MAX_CANDIDATES else safe
             if not stack:
                 return text[: position + 1]
-        elif token in stack:  # a bracket of another kind was forgotten
+        elif sign in stack:  # a bracket of another kind was forgotten
             return text
     if not stack:
         return text
@@ -216,7 +223,9 @@ def _close(text: str, partial: bool) -> str:
 
 def _ends_with_key(text: str) -> bool:
     """Whether the last string of an object that is not closed is a key without a value."""
-    return bool(re.search(rf'[{{,]\s*{_STRING}\s*$', text[-2000:], re.DOTALL)) and not re.search(r"\[[^\]{}]*$", text[-2000:])
+    return bool(re.search(rf"[{{,]\s*{_STRING}\s*$", text[-2000:], re.DOTALL)) and not re.search(
+        r"\[[^\]{}]*$", text[-2000:]
+    )
 
 
 def _repair(text: str) -> Any:

@@ -1,8 +1,8 @@
 """Names and free text of models and documents, brought to one form.
 
-A title is the identity of an entity: two spellings that differ only in case, white space, Unicode form, invisible characters
-or wrapping quotes must give one title. Spellings that differ in more (punctuation, honorifics, typing errors) are the
-business of entity resolution, which leaves evidence for every merge.
+A title is the identity of an entity: two spellings that differ only in case, white space, Unicode form, invisible
+characters or wrapping quotes must give one title. Spellings that differ in more (punctuation, honorifics, typing
+errors) are the business of entity resolution, which leaves evidence for every merge.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _STRAY = '"“”„«»`＂'
 _STRAY_INSIDE = re.compile(f"[{_STRAY}]")
 
 #: Compatibility forms that are only another way to write the same letters. The others (™, ², ½, ①, №-like signs, the
-#: non-breaking hyphen) carry meaning or change into look-alikes, so plain NFKC would damage names: GUTENBERG™ -> GUTENBERGTM.
+#: non-breaking hyphen) carry meaning or change into look-alikes, so plain NFKC would damage names: GUTENBERG™ ->
+#: GUTENBERGTM.
 _SAME_LETTERS = frozenset({"<wide>", "<narrow>", "<font>", "<initial>", "<medial>", "<final>", "<isolated>"})
 _LIGATURES = re.compile(r"[\ufb00-\ufb06\ufb13-\ufb17\u0132\u0133\u01c4-\u01cc\u01f1-\u01f3]")
 
@@ -54,7 +55,9 @@ def clean_text(text: str) -> str:
     if "&" in text:
         text = _decode_entities(text)
     if not _ASCII_ONLY.fullmatch(text):
-        text = unicodedata.normalize("NFC", "".join(c for c in text if c.isspace() or unicodedata.category(c) not in {"Cc", "Cs"}))
+        text = unicodedata.normalize(
+            "NFC", "".join(c for c in text if c.isspace() or unicodedata.category(c) not in {"Cc", "Cs"})
+        )
     return " ".join(text.split())
 
 
@@ -69,6 +72,8 @@ def strip_quotes(text: str) -> str:
         if text[0] in inner or text[-1] in inner:
             break
         text = inner.strip()
+    if not text.strip(_STRAY + "'’‘ "):
+        return ""
     # A run of stray quotes at one end only: ""CAROLINE" or SCROOGE"
     head, tail = len(text) - len(text.lstrip(_STRAY)), len(text) - len(text.rstrip(_STRAY))
     if head != tail and not _STRAY_INSIDE.search(text[head : len(text) - tail]):
@@ -85,7 +90,9 @@ def clean_name(name: str) -> str:
     Returns:
         The name in its own case; empty when nothing is left.
     """
-    for _ in range(_MAX_NESTING):  # unescaping can bring up quotes, quotes can hide blanks: repeat until nothing changes
+    for _ in range(
+        _MAX_NESTING
+    ):  # unescaping can bring up quotes, quotes can hide blanks: repeat until nothing changes
         cleaned = strip_quotes(clean_text(_visible(name)))
         if cleaned == name:
             break
@@ -144,7 +151,7 @@ def _decode_entities(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Resolve other forms of the same letters; drop format characters (zero width, soft hyphen, bidirectional marks)."""
+    """Resolve other forms of the same letters; drop format characters (zero width, soft hyphen, bidirectional)."""
     if _ASCII_ONLY.fullmatch(text):
         return text
     text = _LIGATURES.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)

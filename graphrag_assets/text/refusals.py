@@ -11,15 +11,18 @@ _MAX_LENGTH = 1_200
 _MAX_START = 300
 
 _REFUSAL = re.compile(
-    r"\b(?:i(?:['’]m| am) (?:sorry|unable|not able)|i (?:can(?:no|['’])t|cannot|won['’]t|will not|must decline|have to decline)|"
-    r"i apologi[sz]e|as an ai\b|i(?:['’]m| am) just an ai|unable to (?:assist|help|comply)|"
-    r"(?:can(?:no|['’])t|cannot) (?:assist|help|comply|fulfil))|"
-    r"(?:je suis désolé|je ne peux pas|lo siento|no puedo|es tut mir leid|ich kann (?:dabei|diese|ihnen|das)|não posso|desculpe|"
-    r"mi dispiace|non posso|к сожалению|извините|я не могу)|"
-    r"(?:抱歉|对不起|對不起|无法(?:协助|提供|完成)|我不能|申し訳|できません|お手伝いできません|죄송|도와드릴 수 없)",
+    r"\b(?:i(?:['’]m| am) (?:sorry|unable|not able)|i apologi[sz]e|as an ai\b|i(?:['’]m| am) just an ai|"
+    r"i (?:can(?:no|['’])t|cannot|won['’]t|will not|must decline|have to decline)|"
+    r"(?:can(?:no|['’])t|cannot|unable to) (?:assist|help|comply|fulfil\w*)(?: with)? (?:this|that|your))|"
+    r"(?:je suis désolé|je ne peux pas|lo siento|no puedo ayudar|es tut mir leid|ich kann (?:dabei|ihnen|das) |"
+    r"não posso ajudar|desculpe|mi dispiace|non posso aiutar|к сожалению, я|извините|я не могу)|"
+    r"(?:抱歉|对不起|對不起|我(?:无法|不能)(?:协助|提供|回答|满足|完成)|申し訳(?:ありません|ございません)|죄송)",
     re.IGNORECASE,
 )
-_THINGS = r"(?:entit\w+|relationship\w*|claims?|facts?|records?|items?|more|further|else|additional|missed|missing|to (?:add|extract))"
+_THINGS = (
+    r"(?:entit\w+|relationship\w*|claims?|facts?|records?|items?|more|further|else|additional|missed|missing|"
+    r"to (?:add|extract))"
+)
 _NOTHING = re.compile(
     r"[\s\"'`(*\[]*(?:none|n/?a|nothing|no|empty|null|无|無|没有|なし|없음|нет|ninguno|aucun|keine)[\s\"'`)*\].!。]*|"
     rf".*\b(?:no|not|without|nothing|zero|n['’]t)\b.{{0,80}}?\b{_THINGS}\b.*|"

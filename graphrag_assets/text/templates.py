@@ -1,8 +1,8 @@
 """Prompt templates: ``{name}`` is replaced, ``{{`` and ``}}`` are literal braces, everything else stays as it is.
 
-The notation is that of Microsoft GraphRAG's prompt files, so that prompts written for it can be used. Unlike str.format, a
-value is never looked into and an unknown or malformed brace is left alone: document text full of braces, percent signs
-and delimiters cannot break a prompt.
+The notation is that of Microsoft GraphRAG's prompt files, so that prompts written for it can be used. Unlike
+str.format, a value is never looked into and an unknown or malformed brace is left alone: document text full of braces,
+percent signs and delimiters cannot break a prompt.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def render(template: str, variables: Mapping[str, str]) -> str:
     """
 
     def value(match: re.Match[str]) -> str:
-        token = match.group()
-        if token == "{{":
+        written = match.group()
+        if written == "{{":
             return "{"
-        if token == "}}":
+        if written == "}}":
             return "}"
-        return variables.get(match.group(1), token)
+        return variables.get(match.group(1), written)
 
     return _TOKEN.sub(value, template)
 
@@ -53,9 +53,14 @@ def check(template: str, required: Collection[str], allowed: Collection[str] = (
     """
     found = placeholders(template)
     known = sorted({*required, *allowed})
-    problems = [f"the variable {{{name}}} is missing; write it where the value belongs" for name in required if name not in found]
+    problems = [
+        f"the variable {{{name}}} is missing; write it where the value belongs"
+        for name in required
+        if name not in found
+    ]
     problems += [
-        f"the variable {{{name}}} is unknown (known: {', '.join(known) or 'none'}); write {{{{{name}}}}} where literal braces are meant"
+        f"the variable {{{name}}} is unknown (known: {', '.join(known) or 'none'}); "
+        f"write {{{{{name}}}}} where literal braces are meant"
         for name in found
         if name not in known
     ]

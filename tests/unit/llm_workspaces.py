@@ -36,13 +36,10 @@ def workspace(
 
 def question(number: int, kind: str = "map") -> list[Message]:
     """A question whose answer by the simulator depends on its number; kind map is answered in JSON."""
-    text = f"Ebenezer Scrooge met Jacob Marley in London on day {number}. Bob Cratchit saw Tiny Tim at home."
-    return [
-        {
-            "role": "user",
-            "content": f'[[kind:{kind}]] Rate the points of this text, "points" with "score".\nText: {text}',
-        }
-    ]
+    text = f"Ebenezer Scrooge met Jacob Marley in London on day {number}. Bob Cratchit saw Tiny Tim at home. "
+    text += "The Royal Exchange was closed when Ebenezer Scrooge walked home to the house of Jacob Marley."
+    task = f'[[kind:{kind}]] Rate the points of this text, "points" with "score".'
+    return [{"role": "user", "content": f"{task}\nText: {text}"}]
 
 
 def points(text: str) -> list[Any]:

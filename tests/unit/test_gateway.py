@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import subprocess
 import sys
@@ -206,6 +207,18 @@ def test_asked_again_and_told_when_it_does_not_help(fault: str, llmsim: LlmSim, 
     assert bool(error.answer) is (fault != "empty")
 
 
+def test_the_parsers_objection_is_told_where_asking_alike_cannot_help(llmsim: LlmSim, tmp_path: Path) -> None:
+    def never(text: str) -> str:
+        raise ValueError("expected something else")
+
+    for call_args, repeated in (({}, 2), ({"temperature": 0}, 1)):
+        llmsim.reset()
+        answers, _ = run(workspace(tmp_path, llmsim, chat={"call_args": call_args}), [1], never)
+        assert answers[0].reason == "expected something else"
+        stats = llmsim.stats()
+        assert (stats["requests"], stats["repeated_requests"]) == (3, repeated)
+
+
 def test_a_cut_answer_where_a_part_is_of_use(llmsim: LlmSim, tmp_path: Path) -> None:
     space = workspace(tmp_path, llmsim)
     llmsim.reset(faults={"length": 1.0})
@@ -260,8 +273,6 @@ def test_structured_output(llmsim: LlmSim, tmp_path: Path) -> None:
     }
 
     def verdict(text: str) -> bool:
-        import json
-
         value = json.loads(text)
         if not isinstance(value.get("verdict"), bool):
             raise ValueError("expected a verdict")

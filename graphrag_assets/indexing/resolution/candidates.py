@@ -56,7 +56,7 @@ def find_candidates(names: Sequence[Name], max_block: int, *, contained: bool = 
     Args:
         names: Analysed titles, each once.
         max_block: Most titles in a block that are compared with each other.
-        contained: Also pair titles of which one is the other and a word more: worth judging only where a model is asked.
+        contained: Also pair titles of which one is the other and a word more: worth it only where a model is asked.
     """
     found = Candidates()
     pairs: set[Pair] = set()
@@ -119,7 +119,7 @@ def _sound_keys(name: Name) -> Iterator[str]:
 
 
 def _slip_keys(name: Name) -> Iterator[str]:
-    """Equal but for one word that begins with the same letter; titles of one word by their consonants, or their ends."""
+    """Equal but for one word that begins with the same letter; titles of one word by consonants, or by both ends."""
     tokens = _slip_tokens(name)
     if len(tokens) == 1:
         word = tokens[0]
@@ -167,7 +167,10 @@ _FAMILIES: tuple[tuple[_Family, tuple[Callable[[Name], str], ...]], ...] = (
     (_word_keys, (lambda n: n.kind,)),
     (_given_name_keys, (lambda n: n.person.root[:3] if n.person else "", lambda n: n.person.root if n.person else "")),
     (_sound_keys, (lambda n: n.title[:2], lambda n: n.title[-2:])),
-    (_slip_keys, (lambda n: n.kind, lambda n: n.joined[-1:], lambda n: keys.phonetic(n.joined), lambda n: n.joined[:4])),
+    (
+        _slip_keys,
+        (lambda n: n.kind, lambda n: n.joined[-1:], lambda n: keys.phonetic(n.joined), lambda n: n.joined[:4]),
+    ),
 )
 
 

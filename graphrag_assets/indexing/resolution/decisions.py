@@ -3,8 +3,8 @@
 A title joins a group only by evidence with the group's canonical title itself, and only while it contradicts no other
 member. So A like B and B like C never makes A and C one where they are not alike themselves.
 
-Nodes are numbered in rank order: the most frequent title first, then the longest, then the first in the alphabet. A node's
-number is its rank; every function below relies on it.
+Nodes are numbered in rank order: the most frequent title first, then the longest, then the first in the alphabet. The
+number of a node is its rank; every function below relies on it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Locality:
     documents: Callable[[int], frozenset[int]]
 
     def nearest(self, short: int, longs: list[int]) -> list[int]:
-        """The long forms that share a document with the short one, where every document of the short one has such a form.
+        """The long forms that share a document with the short one, where each of its documents has such a form.
 
         Documents that do not tell whom they mean leave the short form ambiguous: then nothing is returned.
         """
@@ -68,8 +68,8 @@ def resolve_ambiguity(
 ) -> tuple[set[Pair], list[Ambiguity]]:
     """Find the short forms that can stand for several entities.
 
-    A short form keeps its evidence only where all that it can stand for are one entity: in the whole corpus, or else among
-    what is named in the very documents that name it.
+    A short form keeps its evidence only where all that it can stand for are one entity: in the whole corpus, or else
+    among what is named in the very documents that name it.
 
     Args:
         judgements: By pair, the smaller node first.

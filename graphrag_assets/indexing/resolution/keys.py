@@ -22,11 +22,26 @@ _TOKENS = re.compile(r"(?:(?<!\S)\.(?=[^\W\d_]))?[^\W_](?:[^\W_]|[+#%]|(?<=\d)[.
 _BRACKETS = re.compile(r"\s*[(\[]([^()\[\]]+)[)\]]\s*$")
 _FINAL_POSSESSIVE = re.compile(r"(?:['’]S|(?<=S)['’])$")
 _SPECIAL_LETTERS = str.maketrans(
-    {"Ø": "O", "Æ": "AE", "Œ": "OE", "Ł": "L", "Đ": "D", "Ð": "D", "Þ": "TH", "ẞ": "SS", "ß": "SS", "Ħ": "H", "ı": "I", "Ŧ": "T"}
+    {
+        "Ø": "O",
+        "Æ": "AE",
+        "Œ": "OE",
+        "Ł": "L",
+        "Đ": "D",
+        "Ð": "D",
+        "Þ": "TH",
+        "ẞ": "SS",
+        "ß": "SS",
+        "Ħ": "H",
+        "ı": "I",
+        "Ŧ": "T",
+    }
 )
 _UMLAUTS = str.maketrans({"Ä": "AE", "Ö": "OE", "Ü": "UE", "Å": "AA", "Ø": "OE"})
 #: Scripts that are written without spaces between words.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u3130-\u318f\u31a0-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u3130-\u318f\u31a0-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
 #: A The that short names need: THE WHO is not the WHO.
 _SHORTEST_WITHOUT_ARTICLE = 4
 _ACRONYM = re.compile(r"[A-Z]{2,6}")
@@ -75,7 +90,7 @@ def kind_of(entity_type: str) -> str:
 
 
 def spelling_key(title: str) -> str:
-    """Key of a spelling: titles with the same one differ only in punctuation, spaces between initials, or a leading THE.
+    """Key of a spelling: titles with one key differ only in punctuation, spaces between initials, or a leading THE.
 
     Letters and their accents stay. In scripts without spaces between words, spaces are dropped.
     """
@@ -101,7 +116,7 @@ def analyse(title: str, kind: str = "") -> Name:
     folded = fold(title.upper())
     outer, inner = _without_brackets(folded)
     person = parse_person(outer, sure=kind == "person") if kind in ("person", "", "phrase") else None
-    raw = list(_tokens(outer))
+    raw = _tokens(outer)
     if person is not None and person.reordered:
         raw = [*person.given, person.surname]
     core, legal = _core(raw, kind)
@@ -109,7 +124,7 @@ def analyse(title: str, kind: str = "") -> Name:
     if _FINAL_POSSESSIVE.search(outer) and core and core[-1].endswith("S") and len(core[-1]) > 2:
         stem = core[-1] if re.search(r"S['’]$", outer) else core[-1][:-1]
         possessive = (*core[:-1], stem)
-    marks = _marks(core, [t for t in _tokens(inner)] if inner else [], kind, person)
+    marks = _marks(core, _tokens(inner), kind, person)
     joined_title = "".join(_tokens(outer))
     letters = joined_title if kind != "person" and _is_acronym(outer, joined_title) else ""
     return Name(title, kind, key, True, core, legal, " ".join(_tokens(inner)), marks, person, letters, possessive)
@@ -277,9 +292,9 @@ def _marks(core: tuple[str, ...], inner: list[str], kind: str, person: Person | 
     marks = []
     personal = person is not None and (kind == "person" or bool(person.honorifics))
     for i, token in enumerate((*core, *inner)):
-        if any(c.isdigit() for c in token):
-            marks.append(token)
-        elif (token in words.DISTINGUISHING and not personal) or (len(token) == 1 and i and not personal):
+        number = any(c.isdigit() for c in token)
+        word = not personal and (token in words.DISTINGUISHING or (len(token) == 1 and i > 0))
+        if number or word:
             marks.append(token)
     return tuple(sorted(marks))
 

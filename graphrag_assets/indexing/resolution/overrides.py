@@ -43,8 +43,8 @@ def load_overrides(text: str) -> Overrides:
         text: Content of the file; empty for none.
 
     Returns:
-        The overrides, names as canonical titles. Merges that share a name are one group, whose canonical title is that of
-        the first of them.
+        The overrides, names as canonical titles. Merges that share a name are one group, whose canonical title is that
+        of the first of them.
 
     Raises:
         OverridesError: No valid YAML, a key or an entry of another form, or a pair that is both merged and kept apart.
@@ -89,7 +89,9 @@ def _entries(data: dict[Any, Any], key: str) -> list[Any]:
 def _entry(key: str, position: int, entry: Any) -> tuple[str, ...]:
     where = f"entity overrides: {key}[{position}]"
     if not isinstance(entry, list) or not all(isinstance(name, str) for name in entry):
-        raise OverridesError(f"{where} must be a list of names, not {entry!r}; put names with signs or numbers in quotes")
+        raise OverridesError(
+            f"{where} must be a list of names, not {entry!r}; put names with signs or numbers in quotes"
+        )
     titles = tuple(dict.fromkeys(canonical_title(name) for name in entry))
     if "" in titles:
         raise OverridesError(f"{where} holds an empty name: {entry!r}")

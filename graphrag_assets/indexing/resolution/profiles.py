@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pyarrow as pa
 
 from graphrag_assets.indexing.relational import STRINGS, cast, tables
 
-#: Descriptions kept per title: enough to show a model, and to find a he or she in.
+#: Descriptions kept per title: enough to show a model, and to tell a he from a she.
 MOST_DESCRIPTIONS = 5
 
 PROFILE_COLUMNS: dict[str, pa.DataType] = {
@@ -19,9 +17,6 @@ PROFILE_COLUMNS: dict[str, pa.DataType] = {
     "descriptions": STRINGS,
     "documents": pa.list_(pa.int64()),
 }
-
-_HE = re.compile(r"\b(?:he|him|his|himself)\b", re.IGNORECASE)
-_SHE = re.compile(r"\b(?:she|her|hers|herself)\b", re.IGNORECASE)
 
 
 def title_profiles(
@@ -35,8 +30,8 @@ def title_profiles(
         text_unit_documents: Columns text_unit_id and document_id.
 
     Returns:
-        One row per title, sorted by it: ``type`` with the most text units (ties alphabetical, empty where none gave one)
-        and these ``votes``; ``frequency`` in text units; the first ``descriptions`` in the alphabet; ``documents`` as
+        One row per title, sorted by it: ``type`` with the most text units (ties alphabetical, empty where none has
+        one) and these ``votes``; ``frequency`` in text units; the first ``descriptions`` in the alphabet; ``documents`` as
         numbers in the order of document ids, ascending.
     """
     with tables(
@@ -56,9 +51,11 @@ def title_profiles(
                 select title, count(*) as frequency, list_sort(list_distinct(list(document))) as documents
                 from mentions group by title),
             votes as (
-                select title, type, count(distinct text_unit_id) as votes from entities where type <> '' group by title, type),
+                select title, type, count(distinct text_unit_id) as votes from entities where type <> ''
+                group by title, type),
             types as (
-                select title, first(type order by votes desc, type) as type, max(votes) as votes from votes group by title),
+                select title, first(type order by votes desc, type) as type, max(votes) as votes from votes
+                group by title),
             texts as (
                 select title, list(description order by description)[:{MOST_DESCRIPTIONS}] as descriptions
                 from (select distinct title, description from entities where trim(description) <> '') group by title)
@@ -69,12 +66,3 @@ def title_profiles(
             """  # noqa: S608 - the only value put in is a constant of this module
         ).to_arrow_table()
     return cast(profiles, PROFILE_COLUMNS)
-
-
-def pronoun_gender(descriptions: list[str]) -> str:
-    """m or f where the descriptions speak of a he or a she throughout, else empty."""
-    he = sum(len(_HE.findall(text)) for text in descriptions)
-    she = sum(len(_SHE.findall(text)) for text in descriptions)
-    if he + she < 2 or min(he, she) * 4 > max(he, she):
-        return ""
-    return "m" if he > she else "f"

@@ -1,20 +1,20 @@
 """How certain it is that two titles name one thing, by which rule, and why.
 
-Scores (from 0 to 1) are certainties set by hand, in the order in which people would trust the rules; the two thresholds of
-the settings cut through them. A rule either finds evidence, or finds none (score 0), or finds a contradiction
+Scores (from 0 to 1) are certainties set by hand, in the order in which people would trust the rules; the two thresholds
+of the settings cut through them. A rule either finds evidence, or finds none (score 0), or finds a contradiction
 (``conflict``), which keeps the two apart even where both are like a third.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from rapidfuzz.distance import OSA, JaroWinkler
 
 from graphrag_assets.indexing.resolution import keys, words
+from graphrag_assets.indexing.resolution.corpus import Corpus
 from graphrag_assets.indexing.resolution.keys import Name
 from graphrag_assets.indexing.resolution.persons import Person, compare_given
 
@@ -29,8 +29,8 @@ class Judgement:
         score: Certainty that both name one thing.
         method: Rule that gave the score.
         evidence: Why, in words.
-        shorter: Which of the two leaves something out, so that it can stand for several longer ones; such a form is merged
-            only where all of its longer forms are one.
+        shorter: Which of the two leaves something out, so that it can stand for several longer ones; such a form is
+            merged only where all of its longer forms are one.
         conflict: Whether the two can never be one.
         last_resort: Worth a question to a model, but not worth a row where no model is asked.
     """
@@ -44,23 +44,6 @@ class Judgement:
 
 
 NOTHING = Judgement(0.0)
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """What scoring knows of the corpus beyond the two titles.
-
-    Args:
-        frequency: Number of distinct text units by title.
-        token_titles: Number of titles by token of their core; a token of many titles is a word and no slip of the pen.
-        pronouns: m or f by title, where its descriptions say he or she throughout.
-        texts: A few descriptions by title, folded; a text that states an acronym with its long form is evidence.
-    """
-
-    frequency: Mapping[str, int] = field(default_factory=dict)
-    token_titles: Mapping[str, int] = field(default_factory=dict)
-    pronouns: Mapping[str, str] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 #: A misspelling is rare, and what it misspells is not.
@@ -108,7 +91,7 @@ def turned(judgement: Judgement) -> Judgement:
 
 
 def kinds_differ(a: str, b: str) -> bool:
-    """Whether two kinds rule each other out: an unknown one agrees with all, places and organisations are often confused."""
+    """Whether two kinds rule each other out: unknown agrees with all, places and organisations are often confused."""
     if a == b or not a or not b or "phrase" in (a, b):
         return False
     return {a, b} != {"place", "organization"}
@@ -128,12 +111,11 @@ def _names(a: Name, b: Name, corpus: Corpus) -> Judgement:
     written = keys.umlauts_written_out(a.title), keys.umlauts_written_out(b.title)
     if written[0] == b.joined or written[1] == a.joined:
         return Judgement(0.95, "accent", "an umlaut written out")
-    if a.possessive != a.core and a.possessive == b.core or b.possessive != b.core and b.possessive == a.core:
+    if (a.possessive != a.core and a.possessive == b.core) or (b.possessive != b.core and b.possessive == a.core):
         known = a.kind == b.kind != ""
         return Judgement(0.92 if known else 0.8, "possessive", "one is the possessive of the other")
-    if len(a.core) == len(b.core) and a.core[:-1] == b.core[:-1]:
-        if keys.singular(a.core[-1]) == keys.singular(b.core[-1]):
-            return _plural(a, b)
+    if a.core[:-1] == b.core[:-1] and keys.singular(a.core[-1]) == keys.singular(b.core[-1]):
+        return _plural(a, b)
     if len(a.core) > 1 and sorted(a.core) == sorted(b.core):
         return Judgement(0.78, "word_order", "same words in another order")
     article = _without_article(a.core) == _without_article(b.core)
@@ -216,11 +198,8 @@ def _acronym(a: Name, b: Name, corpus: Corpus) -> Judgement:
 
 
 def _states(short: Name, long: Name, corpus: Corpus) -> bool:
-    """Whether a description of one names the other: the acronym as a word, the long form as it stands."""
-    return (
-        re.search(rf"\b{short.letters}\b", corpus.texts.get(long.title, "")) is not None
-        or keys.fold(long.title) in corpus.texts.get(short.title, "")
-    )
+    """Whether a description of one names the other."""
+    return corpus.says(long.title, short.letters) or corpus.says(short.title, long.title)
 
 
 # --- misspellings ----------------------------------------------------------------------------------------------------
@@ -230,9 +209,9 @@ def slip(a: str, b: str) -> str:
     """What kind of slip turns one word into the other.
 
     Returns:
-        double (a letter doubled or not), swap (neighbours exchanged), inner (one letter between the first and the last),
-        edge (one letter at an end, where endings carry meaning: MARTIN and MARTINE), two (two letters of a long word), or
-        empty.
+        double (a letter doubled or not), swap (neighbours exchanged), inner (one letter between the first and the
+        last), edge (one letter at an end, where endings carry meaning: MARTIN and MARTINE), two (two letters of a long
+        word), or empty.
     """
     if _single_letters(a) == _single_letters(b):
         return "double"
@@ -334,9 +313,11 @@ def _single_and_full(a: Name, b: Name, p: Person, q: Person, corpus: Corpus) -> 
     single_name, full_name = (a, b) if p.single else (b, a)
     shorter: Shorter = "first" if p.single else "second"
     if single.surname == full.surname:
-        gender = full.given_gender or corpus.pronouns.get(full_name.title, "")
+        gender = full.given_gender or corpus.gender(full_name.title)
         if single.gender and gender and single.gender != gender:
-            return Judgement(0.0, "surname", f"{single_name.title} is not of the gender of {full_name.title}", conflict=True)
+            return Judgement(
+                0.0, "surname", f"{single_name.title} is not of the gender of {full_name.title}", conflict=True
+            )
         score = 0.92 if single_name.kind == "person" or single.honorifics else 0.75
         if single.gender == "f" and gender != "f":
             score = 0.75  # may be the wife of a man of this name
@@ -357,7 +338,9 @@ def _same_surname(a: Name, b: Name, p: Person, q: Person) -> Judgement:
             if p.honorifics == q.honorifics:
                 return _equal_names(a, b, p, q)
             if ranks:
-                return Judgement(0.85, "honorific", f"ranks differ: {' '.join(p.honorifics)} and {' '.join(q.honorifics)}")
+                return Judgement(
+                    0.85, "honorific", f"ranks differ: {' '.join(p.honorifics)} and {' '.join(q.honorifics)}"
+                )
             return Judgement(0.96, "honorific", "same name with another honorific")
         if given.first_shorter and given.second_shorter:
             return Judgement(0.85, "initials", "each abbreviates what the other writes out")

@@ -45,7 +45,9 @@ SCHEMA: Mapping[str, Any] = {
 
 _YES = frozenset({"true", "yes", "same", "y", "1", "merge", "merged", "equal", "identical"})
 _NO = frozenset({"false", "no", "different", "n", "0", "separate", "distinct", "not same", "not the same"})
-_LINE = re.compile(r"^\W*(?:pair\W*)?(\d+)\W+(yes|no|true|false|same|different|not(?: the)? same)\b\W*(.*)$", re.IGNORECASE)
+_LINE = re.compile(
+    r"^\W*(?:pair\W*)?(\d+)\W+(yes|no|true|false|same|different|not(?: the)? same)\b\W*(.*)$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ class Verdict:
 async def ask_verdicts(pairs: Sequence[tuple[Described, Described]], ask: Ask, prompt: str) -> list[Verdict]:
     """Ask a model which pairs are one entity.
 
-    Pairs are sorted and cut into questions by their own content: a question ends after a pair whose hash says so. One more
-    pair so changes one question, and the answers to all others are found in the cache.
+    Pairs are sorted and cut into questions by their own content: a question ends after a pair whose hash says so. One
+    more pair so changes one question, and the answers to all others are found in the cache.
 
     Args:
         pairs: The doubtful pairs, each sorted by title.
@@ -140,7 +142,11 @@ async def _ask_once(pairs: list[tuple[Described, Described]], ask: Ask, prompt: 
     row = f"{pairs[0][0].title} | {pairs[0][1].title}"
     try:
         reply = await ask(
-            [{"role": "user", "content": content}], partial(parse_verdicts, count=len(pairs)), schema=SCHEMA, row=row, partial=True
+            [{"role": "user", "content": content}],
+            partial(parse_verdicts, count=len(pairs)),
+            schema=SCHEMA,
+            row=row,
+            partial=True,
         )
     except AnswerError as error:
         return [Verdict(None, f"no usable answer ({error.status}: {error.reason})")] * len(pairs)
@@ -168,7 +174,10 @@ def _from_json(answer: str) -> dict[int, Verdict]:
     for position, item in enumerate(items, start=1):
         if not isinstance(item, dict):
             item = {"pair": position, "same": item}
-        number, same = _number(item.get("pair", item.get("id", position))), _boolean(item.get("same", item.get("verdict")))
+        number, same = (
+            _number(item.get("pair", item.get("id", position))),
+            _boolean(item.get("same", item.get("verdict"))),
+        )
         if number is not None and same is not None:
             verdicts[number] = Verdict(same, " ".join(str(item.get("reason") or "").split()))
     return verdicts

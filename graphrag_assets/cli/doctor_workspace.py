@@ -1,0 +1,276 @@
+"""What doctor looks at in a workspace: settings, input, storage, cache, prompts, language."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from graphrag_assets.cli.doctor_installation import missing_packages
+from graphrag_assets.cli.finding import Finding, fail, ok, warn
+from graphrag_assets.prompt_files import PromptError, load_prompt, packaged_prompts
+from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.filesystem import FileInfo, FileSystem, LocalFileSystem, StorageError, open_filesystem
+from graphrag_assets.text.templates import check, placeholders
+
+#: Files that are read to see whether reading works and which languages there are, and the largest of them.
+_SAMPLE_FILES, _SAMPLE_BYTES = 20, 2_000_000
+
+#: Variables without which a prompt says nothing about the matter at hand; others only shape the answer.
+_ESSENTIAL = frozenset(
+    {"input_text", "context_data", "report_data", "description_list", "community_reports", "query", "pairs", "question"}
+)
+#: Variables of prompts for Microsoft GraphRAG version 2, and what to write for them.
+_DELIMITERS = {"tuple_delimiter": "<|>", "record_delimiter": "##", "completion_delimiter": "<|COMPLETE|>"}
+
+
+def notices(workspace: Workspace) -> Iterator[Finding]:
+    """The settings file, and each of its keys that does not work as written."""
+    where = workspace.file.name if workspace.file else "no settings file: the embedded defaults run"
+    asked = [notice for notice in workspace.notices if not notice.harmless]
+    harmless = [f"{notice.key} ({notice.what})" for notice in workspace.notices if notice.harmless]
+    detail = where + (f"; with the meaning it has in Microsoft GraphRAG: {', '.join(harmless)}" if harmless else "")
+    yield ok("settings", detail)
+    for notice in asked:
+        yield warn(f"settings {notice.key}", notice.what, notice.why)
+
+
+# --- input -----------------------------------------------------------------------------------------------------------
+
+
+def inputs(workspace: Workspace) -> Iterator[Finding]:
+    """Files of the input by type, those that no reader takes, and a sample that is read."""
+    from graphrag_assets.input.readers import format_of
+
+    files = _list(workspace)
+    where = workspace.uri(workspace.settings.input_storage.base_dir)
+    if not files:
+        yield warn("input", f"no files in {where}", "put documents there, or set input_storage.base_dir")
+        return
+    formats = Counter(format_of(info.path, workspace.settings.input) or "" for info in files)
+    unsupported = [info.path for info in files if not format_of(info.path, workspace.settings.input)]
+    by_type = ", ".join(f"{number} {name}" for name, number in sorted(formats.items()) if name)
+    total = sum(info.size for info in files)
+    yield ok("input", f"{len(files)} files, {total / 1e6:.1f} MB in {where}: {by_type or 'none of a supported type'}")
+    if unsupported:
+        shown = ", ".join(unsupported[:5]) + (f" and {len(unsupported) - 5} more" if len(unsupported) > 5 else "")
+        mend = "convert them, or leave them out with input.file_pattern; they become rows of rejected_inputs"
+        yield warn("input", f"{len(unsupported)} files of unsupported types: {shown}", mend)
+    if (formats["pdf"] or formats["docx"]) and missing_packages("documents"):
+        count = formats["pdf"] + formats["docx"]
+        yield fail("input", f"{count} PDF or Word files cannot be read", "pip install 'graphrag-assets[documents]'")
+    yield from _sample_findings(workspace, files)
+
+
+def _sample_findings(workspace: Workspace, files: list[FileInfo]) -> Iterator[Finding]:
+    from graphrag_assets.input.folder import read_input
+
+    filesystem = _input(workspace)
+    sample = _sample(files)
+    contents = [read_input(filesystem, info, workspace.settings.input) for info in sample]
+    documents = sum(len(found.documents) for found in contents)
+    rejected = [rejection for found in contents for rejection in found.rejections if not rejection.is_warning]
+    if sample:
+        yield ok("input sample", f"{documents} documents in {len(sample)} files that were read")
+    for rejection in rejected[:5]:
+        place = f"{rejection.file}, {rejection.location}" if rejection.location else rejection.file
+        yield warn("input sample", f"{place}: {rejection.reason}", rejection.detail)
+    if len(rejected) > 5:
+        yield warn("input sample", f"{len(rejected) - 5} more rejections", "see rejected_inputs after a run")
+
+
+def _sample(files: list[FileInfo]) -> list[FileInfo]:
+    """Up to some files, spread evenly over the input."""
+    small = [info for info in files if info.size <= _SAMPLE_BYTES]
+    step = max(1, len(small) // _SAMPLE_FILES)
+    return small[::step][:_SAMPLE_FILES]
+
+
+def _input(workspace: Workspace) -> FileSystem:
+    place = workspace.settings.input_storage
+    return open_filesystem(workspace.uri(place.base_dir), place.endpoint_url, place.region)
+
+
+def _list(workspace: Workspace) -> list[FileInfo]:
+    from graphrag_assets.input.folder import list_inputs
+
+    return list_inputs(_input(workspace), workspace.settings.input)
+
+
+def language(workspace: Workspace) -> Iterator[Finding]:
+    """The languages of a sample of the input against the models that read it."""
+    from graphrag_assets.input.folder import read_input
+    from graphrag_assets.input.language import detect_language
+    from graphrag_assets.llm.embedded import choose_embedding_model
+
+    settings, filesystem = workspace.settings, _input(workspace)
+    languages: Counter[str] = Counter()
+    for info in _sample(_list(workspace)):
+        for document in read_input(filesystem, info, settings.input).documents[:20]:
+            languages[settings.language or detect_language(document.text)] += 1
+    if not languages:
+        yield ok("language", "no documents to look at")
+        return
+    found = ", ".join(f"{code or 'unsure'} {number}" for code, number in languages.most_common())
+    yield ok("language", f"documents of a sample by language: {found}")
+    other = sum(number for code, number in languages.items() if code not in ("", "en"))
+    if not settings.embedding_models:
+        choice = choose_embedding_model(languages)
+        chosen = settings.embedded_models.embedding or "bge-small-en-v1.5"
+        if choice.message:
+            yield warn("language", choice.message, "see docs/settings.md, embedded_models and embedding_models")
+        elif choice.model != chosen:
+            mend = f"set embedded_models.embedding: {choice.model}"
+            yield warn("language", f"the embedded model {chosen} does not suit this input", mend)
+    pipeline = settings.extract_graph_nlp.text_analyzer.model_name
+    if settings.effective_method == "fast" and pipeline.startswith("en_") and other * 10 >= languages.total():
+        mend = "name a pipeline for the language in extract_graph_nlp.text_analyzer.model_name, or configure a model"
+        yield warn("language", f"the fast method reads with the English pipeline {pipeline}", mend)
+
+
+# --- storage and cache -----------------------------------------------------------------------------------------------
+
+
+def storage(workspace: Workspace) -> Iterator[Finding]:
+    """Whether the index can be written, and whether of two writers of one name only the first succeeds."""
+    place = workspace.settings.storage
+    base = workspace.uri(place.base)
+    filesystem = open_filesystem(base, place.endpoint_url, place.region)
+    existed = not isinstance(filesystem, LocalFileSystem) or filesystem.root.is_dir()
+    path = f".doctor/{uuid.uuid4().hex}"
+    try:
+        filesystem.create(path, b"1")
+        conditional = _refuses_second(filesystem, path)
+        read = filesystem.read(path) == b"1"
+    except (OSError, StorageError) as error:
+        yield fail("storage", f"{base} cannot be written: {error}", "set storage.base to a place that can")
+        return
+    finally:
+        _tidy(filesystem, path, existed)
+    if not conditional:
+        mend = "use a server that honours If-None-Match, else two runs at once may overwrite each other's snapshot"
+        yield fail("storage", f"{base} lets a second writer replace a file that must be new", mend)
+    elif not read:
+        yield fail("storage", f"{base} returned other bytes than were written", "check the server or the disk")
+    else:
+        yield ok("storage", f"{base} can be written and read; conditional creation works")
+
+
+def _refuses_second(filesystem: FileSystem, path: str) -> bool:
+    try:
+        filesystem.create(path, b"2")
+    except FileExistsError:
+        return True
+    return False
+
+
+def _tidy(filesystem: FileSystem, path: str, existed: bool) -> None:
+    with suppress(Exception):
+        filesystem.delete(path)
+        if isinstance(filesystem, LocalFileSystem):
+            (filesystem.root / path).parent.rmdir()
+            if not existed:
+                filesystem.root.rmdir()
+
+
+def cache(workspace: Workspace) -> Iterator[Finding]:
+    """Whether the cache of answers can be written."""
+    settings = workspace.settings.cache
+    if not settings.enabled:
+        yield warn("cache", "off: every answer is paid for again", "set cache.enabled: true")
+        return
+    file = workspace.path(settings.path)
+    if not file.exists():
+        folder = next(parent for parent in file.parents if parent.exists())
+        if _can_write(folder):
+            yield ok("cache", f"{file} will be made at the first answer")
+        else:
+            yield fail("cache", f"{folder} cannot be written", "set cache.path to a place that can")
+        return
+    try:
+        with closing(sqlite3.connect(file, timeout=5)) as connection:
+            connection.execute("begin immediate")
+            connection.rollback()
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            yield ok("cache", f"{file}, {file.stat().st_size / 1e6:.1f} MB, in use by another process")
+        else:
+            yield fail("cache", f"{file}: {error}", "set cache.path to a local file that can be written")
+    except sqlite3.DatabaseError as error:
+        yield fail("cache", f"{file}: {error}", "delete the file, or set cache.path to another one")
+    else:
+        yield ok("cache", f"{file}, {file.stat().st_size / 1e6:.1f} MB")
+
+
+def _can_write(folder: Path) -> bool:
+    probe = folder / f".doctor-{uuid.uuid4().hex}"
+    try:
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError:
+        return False
+    return True
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+
+def prompts(workspace: Workspace) -> Iterator[Finding]:
+    """Each prompt in use against the variables of the packaged one."""
+    packaged, sound = packaged_prompts(), 0
+    for name, text in packaged.items():
+        found = list(_prompt_findings(workspace, name, text))
+        sound += not found
+        yield from found
+    own = workspace.path("prompts")
+    unknown = sorted(p.stem for p in own.glob("*.txt") if p.stem not in packaged and p not in _named(workspace))
+    if unknown:
+        mend = f"no stage reads them; name one in the settings, or rename it: {', '.join(packaged)}"
+        yield warn("prompts", f"files in {own} that nothing reads: {', '.join(unknown)}", mend)
+    yield ok("prompts", f"{sound} of {len(packaged)} prompts have their variables")
+
+
+def _prompt_findings(workspace: Workspace, name: str, packaged: str) -> Iterator[Finding]:
+    override = _overrides(workspace).get(name)
+    try:
+        text = load_prompt(workspace, name, override)
+    except (PromptError, OSError, UnicodeDecodeError) as error:
+        yield fail(f"prompt {name}", str(error), "write the file as UTF-8 text, or unset the key")
+        return
+    expected, has = placeholders(packaged), placeholders(text)
+    old = sorted(has & _DELIMITERS.keys())
+    if old:
+        instead = ", ".join(f"{{{key}}} by {_DELIMITERS[key]}" for key in old)
+        yield fail(f"prompt {name}", "written for Microsoft GraphRAG version 2", f"replace {instead}")
+    problems = check(text, expected, _DELIMITERS)
+    if problems:
+        broken = not text.strip() or bool((expected & _ESSENTIAL) - has)
+        yield Finding(f"prompt {name}", "fail" if broken else "warn", "; ".join(problems), "edit the prompt file")
+
+
+def _overrides(workspace: Workspace) -> dict[str, str | None]:
+    """Prompt files that the settings name, by the name of the prompt that each stands for."""
+    s = workspace.settings
+    return {
+        "extract_graph" if s.extract_graph.format == "tuple" else "extract_graph_json": s.extract_graph.prompt,
+        "summarize_descriptions": s.summarize_descriptions.prompt,
+        "extract_claims": s.extract_claims.prompt,
+        "resolve_entities": s.entity_resolution.prompt,
+        "community_report_graph": s.community_reports.graph_prompt,
+        "community_report_text": s.community_reports.text_prompt,
+        "local_search_system_prompt": s.local_search.prompt,
+        "global_search_map_system_prompt": s.global_search.map_prompt,
+        "global_search_reduce_system_prompt": s.global_search.reduce_prompt,
+        "global_search_knowledge_system_prompt": s.global_search.knowledge_prompt,
+        "drift_search_system_prompt": s.drift_search.prompt,
+        "drift_reduce_prompt": s.drift_search.reduce_prompt,
+        "drift_primer_prompt": s.drift_search.primer_prompt,
+        "basic_search_system_prompt": s.basic_search.prompt,
+    }
+
+
+def _named(workspace: Workspace) -> set[Path]:
+    return {workspace.path(file) for file in _overrides(workspace).values() if file}

@@ -1,0 +1,229 @@
+"""Claims of one text unit by an LLM: who is said to have done what, how surely, when, and in which words.
+
+The conversation is that of the graph extraction; all of its answers are read, gleaned ones too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphrag_assets.indexing.asking import Ask
+from graphrag_assets.indexing.gleaning import Status, converse
+from graphrag_assets.indexing.tuples import Record, read_claim_records
+from graphrag_assets.text.dates import iso_date
+from graphrag_assets.text.names import canonical_title
+from graphrag_assets.text.refusals import RefusalError, is_refusal, is_short, says_nothing_found
+from graphrag_assets.text.templates import render
+
+Row = dict[str, Any]
+
+#: What stands where nothing is known.
+NONE = "NONE"
+_UNKNOWN = frozenset(
+    {"", "NONE", "NULL", "N/A", "NA", "UNKNOWN", "NOT SPECIFIED", "UNSPECIFIED", "-", "无", "未知", "なし"}
+)
+_TRUE = frozenset({"TRUE", "CONFIRMED", "VERIFIED", "YES", "真", "是", "真实", "确认"})
+_FALSE = frozenset({"FALSE", "REFUTED", "UNTRUE", "DENIED", "NO", "假", "否", "错误"})
+_SUSPECTED = frozenset(
+    {
+        "SUSPECTED",
+        "SUSPECT",
+        "ALLEGED",
+        "UNVERIFIED",
+        "UNCONFIRMED",
+        "POSSIBLE",
+        "LIKELY",
+        "PENDING",
+        "UNCERTAIN",
+        "怀疑",
+        "疑似",
+        "可能",
+    }
+)
+_FIELDS = 8
+
+
+@dataclass
+class ClaimAnswer:
+    """Claims of one answer.
+
+    Args:
+        claims: Claims in their order, without the id of the text unit.
+        ended: Whether the answer carries an end mark.
+        cut: Whether it breaks off inside a claim (which is left out).
+        dropped: What could not be used, counted by reason.
+    """
+
+    claims: list[Row] = field(default_factory=list)
+    ended: bool = False
+    cut: bool = False
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class ClaimExtraction:
+    """What one text unit gave.
+
+    Args:
+        claims: Rows of the table extracted_claims, in its canonical order, each once.
+        status: ok, empty (nothing found), or failed, truncated, refused.
+        reason: What went wrong, in one line; empty when nothing did.
+        attempts: Answers that were asked for; 0 when all came from the cache.
+        dropped: What the answers held that could not be used, counted by reason.
+    """
+
+    claims: list[Row] = field(default_factory=list)
+    status: Status = "ok"
+    reason: str = ""
+    attempts: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+async def extract_claims(
+    text: str,
+    ask: Ask,
+    *,
+    prompt: str,
+    continue_prompt: str,
+    loop_prompt: str,
+    entity_specs: Sequence[str],
+    claim_description: str,
+    max_gleanings: int = 1,
+    row: str = "",
+) -> ClaimExtraction:
+    """Extract claims from a text unit.
+
+    Args:
+        text: The text unit.
+        ask: The model.
+        prompt: Template with {entity_specs}, {claim_description} and {input_text}.
+        continue_prompt: Asks for what was missed.
+        loop_prompt: Asks whether there is more.
+        entity_specs: Types or names of the entities whose claims are wanted.
+        claim_description: What counts as a claim.
+        max_gleanings: Further questions for what was missed.
+        row: Id of the text unit.
+    """
+    variables = {
+        "entity_specs": ", ".join(entity_specs),
+        "claim_description": claim_description,
+        "input_text": text.strip(),
+    }
+    said = await converse(
+        ask,
+        render(prompt, variables),
+        parse=read_claims,
+        salvage=salvage_claims,
+        max_gleanings=max_gleanings,
+        continue_prompt=continue_prompt,
+        loop_prompt=loop_prompt,
+        row=row,
+    )
+    merged = merge_claims(said.answers, row)
+    merged.attempts, merged.reason = said.attempts, said.reason
+    merged.status = "empty" if said.status == "ok" and not merged.claims else said.status
+    return merged
+
+
+def parse_claims(answer: str) -> ClaimAnswer:
+    """Read an answer; never fails, what is no claim is left out and counted.
+
+    Args:
+        answer: Raw answer of a model.
+    """
+    read = read_claim_records(answer)
+    found = ClaimAnswer(ended=read.ended, cut=read.cut)
+    for record in read.records[: -1 if read.cut else None]:
+        claim = _claim(record)
+        if claim is None:
+            found.dropped["no claim"] += 1
+        else:
+            found.claims.append(claim)
+    return found
+
+
+def read_claims(answer: str) -> ClaimAnswer:
+    """Read an answer, and judge whether it is one; an honest "nothing found" is.
+
+    Raises:
+        RefusalError: The model declined.
+        ValueError: The answer is empty, holds no claim and does not say that there is none, or was cut.
+    """
+    found = parse_claims(answer)
+    if found.cut:
+        raise ValueError("the answer breaks off inside a claim; expected all claims, then the end mark")
+    if found.claims or (found.ended and is_short(answer)):
+        return found
+    if not answer.strip():
+        raise ValueError("the answer is empty; expected claims, or the end mark alone when there are none")
+    if is_refusal(answer):
+        raise RefusalError("the model declined to answer")
+    if says_nothing_found(answer):
+        return found
+    raise ValueError("the answer holds no claim; expected claims, or the end mark alone when there are none")
+
+
+def salvage_claims(answer: str) -> ClaimAnswer | None:
+    """The complete claims of an answer that :func:`read_claims` refuses; None when there are none."""
+    found = parse_claims(answer)
+    return found if found.claims else None
+
+
+def merge_claims(answers: Iterable[ClaimAnswer], text_unit_id: str) -> ClaimExtraction:
+    """Merge the answers about one text unit into its rows: each claim once, in canonical order.
+
+    Args:
+        answers: Answers in the order in which they were given.
+        text_unit_id: Id of the text unit.
+    """
+    unique: dict[tuple[str, ...], Row] = {}
+    dropped: Counter[str] = Counter()
+    for answer in answers:
+        dropped += answer.dropped
+        for claim in answer.claims:
+            unique.setdefault(tuple(claim.values()), claim)
+    return ClaimExtraction(
+        [{"text_unit_id": text_unit_id, **unique[key]} for key in sorted(unique)], dropped=dict(sorted(dropped.items()))
+    )
+
+
+def normalise_status(status: str) -> str | None:
+    """TRUE, FALSE or SUSPECTED; None when the field is no status."""
+    word = canonical_title(status).strip("*.()[] ")
+    for name, words in (("TRUE", _TRUE), ("FALSE", _FALSE), ("SUSPECTED", _SUSPECTED)):
+        if word in words:
+            return name
+    return None
+
+
+def _claim(record: Record) -> Row | None:
+    """The fields of a claim, in the order of the table; None when the record is none.
+
+    A claim has a subject, a status where the status belongs, and words.
+    """
+    fields = (*record.fields, *[""] * _FIELDS)[: max(_FIELDS, len(record.fields))]
+    subject, target, type_, status, start, end, description = fields[:7]
+    source_text = " ".join(part for part in fields[7:] if part)
+    verdict = normalise_status(status)
+    title = canonical_title(subject)
+    if verdict is None or title in _UNKNOWN or not (description or source_text) or not re.search(r"\w", title):
+        return None
+    return {
+        "subject": title,
+        "object": _title_or_none(target),
+        "type": _title_or_none(type_),
+        "status": verdict,
+        "start_date": iso_date(start) or NONE,
+        "end_date": iso_date(end) or NONE,
+        "description": "" if description.upper() == NONE else description,
+        "source_text": "" if source_text.upper() == NONE else source_text,
+    }
+
+
+def _title_or_none(field_: str) -> str:
+    title = canonical_title(field_)
+    return NONE if title in _UNKNOWN else title

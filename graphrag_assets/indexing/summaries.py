@@ -1,0 +1,159 @@
+"""One description out of several (standard method).
+
+The method is that of Microsoft GraphRAG: the sorted distinct descriptions are summarised in rounds that fit the budget,
+each round beginning with the summary of the one before. Unlike there, no prompt ever exceeds the budget, and a failed
+call costs the summary, not the index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from graphrag_assets.indexing.asking import AnswerError, Ask
+from graphrag_assets.text.names import clean_text
+from graphrag_assets.text.refusals import RefusalError, is_refusal
+from graphrag_assets.text.templates import render
+
+#: Tokens kept free for brackets, quotes and escapes around a description in the list.
+_MARGIN = 8
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A description.
+
+    Args:
+        text: The description.
+        failed: Why it is not a summary but a selection of the descriptions; empty when it is one.
+        calls: Rounds that were asked for.
+    """
+
+    text: str
+    failed: str = ""
+    calls: int = 0
+
+
+async def summarize(
+    name: str | Sequence[str],
+    descriptions: Iterable[str],
+    ask: Ask,
+    *,
+    prompt: str,
+    max_input_tokens: int,
+    max_length: int,
+    count_tokens: Callable[[str], int],
+    truncate: Callable[[str, int], str],
+    row: str = "",
+) -> str:
+    """Summarise the descriptions of an entity or a relationship; see :func:`summarize_detailed` for what went wrong."""
+    summary = await summarize_detailed(
+        name,
+        descriptions,
+        ask,
+        prompt=prompt,
+        max_input_tokens=max_input_tokens,
+        max_length=max_length,
+        count_tokens=count_tokens,
+        truncate=truncate,
+        row=row,
+    )
+    return summary.text
+
+
+async def summarize_detailed(
+    name: str | Sequence[str],
+    descriptions: Iterable[str],
+    ask: Ask,
+    *,
+    prompt: str,
+    max_input_tokens: int,
+    max_length: int,
+    count_tokens: Callable[[str], int],
+    truncate: Callable[[str, int], str],
+    row: str = "",
+) -> Summary:
+    """Summarise the descriptions of an entity or a relationship.
+
+    Args:
+        name: Title of the entity, or the two titles of the relationship.
+        descriptions: Descriptions in any order.
+        ask: The model.
+        prompt: Template with {entity_name}, {description_list} and {max_length}.
+        max_input_tokens: Most tokens of a prompt.
+        max_length: Length asked for, in words.
+        count_tokens: Counts tokens.
+        truncate: Cuts a text to a number of tokens.
+        row: Id of the row that is described, for the accounts.
+
+    Returns:
+        The only description as it is where there is one, an empty text where there is none, else the model's summary;
+        when the model fails, the descriptions that fit the budget.
+    """
+    distinct = sorted({text for description in descriptions if (text := description.strip())})
+    if len(distinct) < 2:
+        return Summary("".join(distinct))
+    label = json.dumps(name if isinstance(name, str) else list(name), ensure_ascii=False)
+    variables = {"entity_name": label, "max_length": str(max_length)}
+    room = max(1, max_input_tokens - count_tokens(render(prompt, {**variables, "description_list": "[]"})))
+    waiting = [truncate(text, max(1, room - _MARGIN)) for text in distinct]
+    summary, calls = "", 0
+    while waiting:
+        taken = _fitting([summary, *waiting] if summary else waiting, room, count_tokens)
+        if summary and len(taken) < 2:  # summary and next description do not fit together: both are shortened
+            half = max(1, room // 2 - _MARGIN)
+            taken = [truncate(summary, half), truncate(waiting[0], half)]
+        listed = json.dumps(taken, ensure_ascii=False)
+        content = render(prompt, {**variables, "description_list": listed})
+        waiting = waiting[len(taken) - bool(summary) :]
+        if len(taken) == 1 and not summary:
+            summary = taken[0]
+            continue
+        try:
+            reply = await ask([{"role": "user", "content": content}], _summary, row=row)
+        except AnswerError as error:
+            return Summary(_selection(distinct, room, count_tokens, truncate), f"{error.status}: {error.reason}", calls)
+        summary, calls = reply.value, calls + 1
+    return Summary(summary, calls=calls)
+
+
+def _fitting(texts: Sequence[str], room: int, count_tokens: Callable[[str], int]) -> list[str]:
+    """The longest run of texts from the first one on whose JSON list fits; at least the first."""
+    taken = [texts[0]]
+    used = count_tokens(json.dumps(taken, ensure_ascii=False))
+    for text in texts[1:]:
+        used += count_tokens(json.dumps(text, ensure_ascii=False)) + 1
+        if used > room:
+            break
+        taken.append(text)
+    return taken
+
+
+def _selection(
+    texts: Sequence[str], room: int, count_tokens: Callable[[str], int], truncate: Callable[[str, int], str]
+) -> str:
+    """The longest descriptions that fit together, in sorted order: what remains when no summary can be had."""
+    chosen: set[str] = set()
+    used = 0
+    for text in sorted(texts, key=lambda text: (-len(text), text)):
+        size = count_tokens(text) + 1
+        if used + size <= room:
+            chosen.add(text)
+            used += size
+    return "\n".join(text for text in texts if text in chosen) or truncate(texts[0], room)
+
+
+def _summary(answer: str) -> str:
+    """The summary in an answer.
+
+    Raises:
+        RefusalError: The model declined.
+        ValueError: The answer is empty.
+    """
+    text = clean_text(answer)
+    if not text:
+        raise ValueError("the answer is empty; expected the summary as plain text")
+    if is_refusal(text) and len(text) < 300:
+        raise RefusalError("the model declined to answer")
+    return text
