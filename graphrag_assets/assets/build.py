@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dagster as dg
 
-from graphrag_assets.assets.checks import asset_checks
 from graphrag_assets.assets.communities import community_assets
 from graphrag_assets.assets.documents import document_assets
 from graphrag_assets.assets.embeddings import VECTOR_TABLES, embedding_assets
@@ -33,7 +32,6 @@ def build_definitions(workspace: Workspace) -> dg.Definitions:
             *embedding_assets(workspace),
             *snapshot_assets(workspace),
         ],
-        asset_checks=asset_checks(workspace),
         jobs=jobs(),
         resources={
             "index": index,

@@ -65,12 +65,12 @@ _NUMBER = re.compile(
 _BARE_YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _REFERENCE = re.compile(
     r"\b(?:paragraph|exhibit|page|chapter|section|figure|table|no|number|item|bench|pier|arch|arche|day|level|version|"
-    r"article|volume|clause|rule|platform|room|line|class|type|sheet|memo|step)s?\.?\s*$",
+    r"article|volume|clause|rule|platform|room|line|class|type|sheet|memo)s?\.?\s*$",
     re.IGNORECASE,
 )
 _DENIED = re.compile(r"\b(?:not|instead of|rather than|and not)\s+$", re.IGNORECASE)
 _VAGUE = re.compile(
-    r"\b(?:about|around|nearly|almost|some|roughly|over|under|more than|less than|at least|up to|most|least|fewer than)\s+$",
+    r"\b(?:about|around|nearly|almost|some|roughly|over|under|up to|at (?:least|most)|(?:more|less|fewer) than)\s+$",
     re.IGNORECASE,
 )
 

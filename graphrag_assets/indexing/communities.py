@@ -213,7 +213,7 @@ def _check_weights(relationships: pa.Table) -> None:
         row = relationships.select(["source", "target", "weight"]).slice(int(wrong[0]), 1).to_pylist()[0]
         raise ValueError(
             f"relationships: weight of {row['source']!r} - {row['target']!r} is {row['weight']}; clustering needs "
-            f"finite weights above 0 ({len(wrong)} of {len(weight)} rows have none). Drop these rows or give them a weight"
+            f"finite weights above 0 ({len(wrong)} of {len(weight)} rows have none). Drop these rows or weigh them"
         )
 
 

@@ -321,7 +321,7 @@ class _Writer:
         findings += [conflict_finding(conflict, readable(conflict.title)) for conflict in conflicts]
         return Report(
             title=join_names(names[:3]),
-            summary=f"No report could be written ({reason}). The community has {len(names)} members: {join_names(names)}.",
+            summary=f"No report could be written ({reason}). The {len(names)} members are {join_names(names)}.",
             findings=tuple(findings),
             rating=value,
             rating_explanation=explanation,

@@ -234,6 +234,8 @@ def endpoint(entry: str, model: ModelSettings) -> Endpoint:
     if base is not None:
         if not base.startswith(("http://", "https://")):
             raise GatewayError(f"{entry}: api_base must begin with http:// or https://")
+        if "@" in urlsplit(base).netloc:
+            raise GatewayError(f"{entry}: api_base must not hold a user name or password; use api_key or extra_headers")
         base = base.rstrip("/")
         if provider is not None and provider.path and speaks_openai(model) and not base.endswith(provider.path):
             base += provider.path

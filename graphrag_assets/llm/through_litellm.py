@@ -139,7 +139,7 @@ class LiteLLMClient:
             return _vector_answer(await self._send("aembedding", call))
 
     async def close(self) -> None:
-        """See :class:`graphrag_assets.llm.clients.Client`; LiteLLM shares its connections, so the last one closes them."""
+        """See :class:`graphrag_assets.llm.clients.Client`; connections are shared, so the last client closes them."""
         if not self._opened:
             return
         self._opened = False

@@ -260,7 +260,7 @@ def test_what_does_not_change_the_answer_hits(change: dict[str, Any], llmsim: Ll
     assert llmsim.requests == 1
 
 
-@pytest.mark.parametrize("fault", ["malformed_json", "empty", "length", "refusal", "error400"])
+@pytest.mark.parametrize("fault", ["garbage", "empty", "length", "refusal", "error400"])
 def test_only_validated_answers_are_stored(fault: str, llmsim: LlmSim, tmp_path: Path) -> None:
     space = workspace(tmp_path, llmsim)
     llmsim.reset(faults={fault: 1.0})
@@ -306,7 +306,7 @@ def test_equal_questions_in_flight_are_sent_once(llmsim: LlmSim, tmp_path: Path)
 
 
 def test_equal_questions_share_a_failure(llmsim: LlmSim, tmp_path: Path) -> None:
-    llmsim.reset(latency=0.05, faults={"malformed_json": 1.0})
+    llmsim.reset(latency=0.05, faults={"garbage": 1.0})
     answers, usage = run(workspace(tmp_path, llmsim), [7] * 5)
     assert {answer.status for answer in answers} == {"failed"}
     assert (usage.calls, usage.failed) == (3, 5)
@@ -330,8 +330,8 @@ def test_two_gateways_at_once_and_no_key_in_the_file(
     llmsim: LlmSim, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    base = llmsim.base.replace("http://", "http://user:pass-in-address@")
-    space = workspace(tmp_path, llmsim, chat={"api_base": base})
+    header = {"extra_headers": {"x-token": "secret-in-a-header"}}
+    space = workspace(tmp_path, llmsim, chat={"call_args": header})
 
     async def one(numbers: range) -> None:
         async with Gateway(space) as gateway:
@@ -348,6 +348,6 @@ def test_two_gateways_at_once_and_no_key_in_the_file(
     assert llmsim.requests == 0
     content = b"".join(path.read_bytes() for path in (tmp_path / ".cache").iterdir())
     assert content
-    for secret in (KEY, "pass-in-address"):
+    for secret in (KEY, "secret-in-a-header"):
         assert secret.encode() not in content
         assert secret not in caplog.text

@@ -1,4 +1,4 @@
-"""Vectors through the gateway: cache per text, windows, packing, checks of what comes back; and the choice of the model."""
+"""Vectors through the gateway: cache per text, windows, packing, checks of what comes back; the choice of the model."""
 
 from __future__ import annotations
 

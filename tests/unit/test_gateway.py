@@ -130,6 +130,23 @@ def test_no_key_for_openai_is_told_before_any_call(
         run(space, [1])
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"api_base": "localhost:8000"},
+        {"api_base": "http://me:pass-in-address@localhost/v1"},
+        {"call_args": {"api_key": "pass-in-address"}},
+        {"model_provider": "hosted_vllm", "api_base": None},
+    ],
+)
+def test_an_entry_that_cannot_work_is_told_before_any_call(
+    entry: dict[str, Any], llmsim: LlmSim, tmp_path: Path
+) -> None:
+    with pytest.raises(GatewayError, match=r"completion_models\.chat: .*(api_base|api_key)") as error:
+        run(workspace(tmp_path, llmsim, chat=entry), [1])
+    assert "pass-in-address" not in str(error.value)
+
+
 def test_key_and_address_from_the_environment(llmsim: LlmSim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "from-environment")
     monkeypatch.setenv("OPENAI_BASE_URL", llmsim.base + "/")

@@ -30,9 +30,9 @@ def title_profiles(
         text_unit_documents: Columns text_unit_id and document_id.
 
     Returns:
-        One row per title, sorted by it: ``type`` with the most text units (ties alphabetical, empty where none has
-        one) and these ``votes``; ``frequency`` in text units; the first ``descriptions`` in the alphabet; ``documents`` as
-        numbers in the order of document ids, ascending.
+        One row per title, sorted by it: ``type`` with the most text units (ties alphabetical, empty where none gave
+        one) and these ``votes``; ``frequency`` in text units; the first ``descriptions`` in the alphabet; ``documents``
+        as numbers in the order of document ids, ascending.
     """
     with tables(
         entities=extracted_entities.select(["text_unit_id", "title", "type", "description"]),

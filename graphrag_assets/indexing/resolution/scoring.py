@@ -64,7 +64,7 @@ def judge(a: Name, b: Name, corpus: Corpus) -> Judgement:
         return turned(judge(b, a, corpus))
     if a.key == b.key:
         return Judgement(0.99, "spelling", "same but for punctuation, spaces or a leading THE")
-    if not (a.latin and b.latin) or "value" in (a.kind, b.kind):
+    if not (a.core and b.core) or "value" in (a.kind, b.kind):  # other scripts have no core
         return NOTHING
     if kinds_differ(a.kind, b.kind):
         return Judgement(0.0, "type", f"types differ: {a.kind} and {b.kind}", conflict=True)

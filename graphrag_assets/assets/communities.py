@@ -1,0 +1,190 @@
+"""Communities and their reports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from graphrag_assets.assets.corpus import text_unit_dates, text_unit_order
+from graphrag_assets.assets.fingerprints import INCOMPLETE, Fingerprints, model_identity
+from graphrag_assets.assets.graph import in_order
+from graphrag_assets.assets.models import open_gateway, usage_metadata
+from graphrag_assets.assets.partitions import every_batch
+from graphrag_assets.assets.resources import Index
+from graphrag_assets.assets.specs import COMMUNITIES as GROUP
+from graphrag_assets.assets.specs import described
+from graphrag_assets.ids import digest_json
+from graphrag_assets.indexing.communities import cluster
+from graphrag_assets.indexing.contradictions import Conflicts, find_conflicts
+from graphrag_assets.indexing.extractive import extractive_reports
+from graphrag_assets.indexing.reports import write_reports
+from graphrag_assets.indexing.statements import Statements, find_statements
+from graphrag_assets.llm.tokens import tokenizer
+from graphrag_assets.progress import Progress
+from graphrag_assets.prompt_files import load_prompt
+from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.build import Built, TableRef
+from graphrag_assets.storage.tables import COMMUNITIES, COMMUNITY_REPORTS
+
+Tables = dict[str, pa.Table]
+
+
+def _sources(units: pa.Table, tables: Tables) -> tuple[Statements, Conflicts]:
+    """What the texts say about the entities, and where they contradict each other."""
+    entities = tables["entities"].select(["title", "aliases", "text_unit_ids"]).to_pylist()
+    statements = find_statements(units.to_pylist(), entities)
+    return statements, find_conflicts(statements, tables["covariates"].to_pylist())
+
+
+async def write_with_llm(units: pa.Table, tables: Tables, workspace: Workspace) -> tuple[pa.Table, dict[str, Any]]:
+    """Reports that the model writes, bottom-up.
+
+    Args:
+        units: Columns id, text and document_id of all text units, in corpus order.
+        tables: entities, relationships, covariates and communities.
+        workspace: Settings and prompts.
+
+    Returns:
+        The reports and figures about them.
+    """
+    settings = workspace.settings
+    reports = settings.community_reports
+    _, found = _sources(units, tables)
+    progress = Progress("writing reports", tables["communities"].num_rows)
+    async with open_gateway(workspace) as gateway:
+        made = await write_reports(
+            tables["communities"].to_pylist(),
+            tables["entities"].select(["id", "title", "description", "degree", "text_unit_ids"]).to_pylist(),
+            tables["relationships"]
+            .select(["id", "source", "target", "description", "weight", "combined_degree", "text_unit_ids"])
+            .to_pylist(),
+            tables["covariates"].to_pylist(),
+            found.conflicts,
+            ask=gateway.ask("community_reports", reports.completion_model_id),
+            prompt=load_prompt(workspace, "community_report_graph", reports.graph_prompt),
+            max_length=reports.max_length,
+            max_input_length=reports.max_input_length,
+            count_tokens=tokenizer(settings.chunking.encoding_model).count,
+            text_units=units.num_rows,
+            model=digest_json(model_identity(settings.completion_model(reports.completion_model_id))),
+            concurrency=max(64, 2 * settings.concurrent_requests),
+            on_report=progress.advance,
+        )
+        usage = gateway.usage()
+    metadata = {
+        "written": made.written,
+        "reused": made.reused,
+        "failed": made.failed,
+        "sub_reports_used": made.substituted,
+        "made_up_citations_dropped": made.dropped_citations,
+        "conflicts": len(found.conflicts),
+        **{f"rows_left_out/{name}": count for name, count in made.trimmed.items()},
+    }
+    return COMMUNITY_REPORTS.from_rows(made.rows), metadata | usage_metadata(usage)
+
+
+def write_extractively(units: pa.Table, tables: Tables) -> tuple[pa.Table, dict[str, Any]]:
+    """Reports in sentences of the sources; arguments and result as of :func:`write_with_llm`."""
+    statements, found = _sources(units, tables)
+    rows = extractive_reports(
+        tables["communities"].to_pylist(),
+        tables["entities"].select(["id", "title", "degree", "text_unit_ids"]).to_pylist(),
+        tables["relationships"].select(["id", "source", "target", "weight", "text_unit_ids"]).to_pylist(),
+        statements,
+        found.conflicts,
+        text_units=units.num_rows,
+    )
+    return COMMUNITY_REPORTS.from_rows(rows), {"written": len(rows), "conflicts": len(found.conflicts)}
+
+
+def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
+    """Declare communities and community_reports."""
+    method = workspace.settings.effective_method
+
+    @dg.asset(
+        ins={name: dg.AssetIn(name, partition_mapping=every_batch) for name in ("documents", "text_units")},
+        **described("communities", GROUP, kinds={"parquet", "leiden"}, workspace=workspace),
+    )
+    def communities(
+        context: dg.AssetExecutionContext,
+        index: Index,
+        input_inventory: pa.Table,
+        documents: TableRef,
+        text_units: TableRef,
+        entities: pa.Table,
+        relationships: pa.Table,
+    ) -> dg.Output[Built]:
+        settings = index.workspace.settings.cluster_graph
+        found = cluster(
+            entities,
+            relationships,
+            max_cluster_size=settings.max_cluster_size,
+            use_lcc=settings.use_lcc,
+            seed=settings.seed,
+            resolution=settings.resolution,
+            dates=text_unit_dates(documents, text_units),
+        )
+        prints = Fingerprints(index.workspace, input_inventory)
+        metadata: dict[str, Any] = {
+            "levels": len(found.levels),
+            "isolated_entities": found.isolated,
+            "above_max_cluster_size": len(found.oversized),
+        }
+        for level in found.levels:
+            metadata |= {
+                f"level_{level.level}/communities": level.communities,
+                f"level_{level.level}/modularity": level.modularity,
+            }
+        return dg.Output(Built(COMMUNITIES.conform(found.communities), prints.corpus("communities")), metadata=metadata)
+
+    @dg.asset(
+        ins={name: dg.AssetIn(name, partition_mapping=every_batch) for name in ("documents", "text_units")},
+        pool="llm" if method == "standard" else None,
+        **described(
+            "community_reports",
+            GROUP,
+            kinds={"parquet", "llm"} if method == "standard" else {"parquet"},
+            workspace=workspace,
+        ),
+    )
+    def community_reports(
+        context: dg.AssetExecutionContext,
+        index: Index,
+        input_inventory: pa.Table,
+        documents: TableRef,
+        text_units: TableRef,
+        entities: pa.Table,
+        relationships: pa.Table,
+        covariates: pa.Table,
+        communities: pa.Table,
+    ) -> dg.Output[Built]:
+        units = in_order(text_units.table(["id", "text", "document_id"]), text_unit_order(documents, text_units))
+        tables = {
+            "entities": entities,
+            "relationships": relationships,
+            "covariates": covariates,
+            "communities": communities,
+        }
+        if index.workspace.settings.effective_method == "standard":
+            reports, metadata = asyncio.run(write_with_llm(units, tables, index.workspace))
+        else:
+            reports, metadata = write_extractively(units, tables)
+        failed = Counter(reports["status"].to_pylist())["failed"]
+        fingerprint = Fingerprints(index.workspace, input_inventory).corpus("community_reports")
+        built = Built(reports, fingerprint + (INCOMPLETE if failed else ""))
+        return dg.Output(built, metadata=metadata | {"best": dg.MetadataValue.md(best_report(reports))})
+
+    return [communities, community_reports]
+
+
+def best_report(reports: pa.Table) -> str:
+    """Title and summary of the highest ranked report, as a taste for the asset's page."""
+    rows = reports.select(["title", "summary", "rank", "community"]).to_pylist()
+    if not rows:
+        return "There are no communities."
+    best = max(rows, key=lambda row: (row["rank"], -row["community"]))
+    return f"**{best['title']}** (rank {best['rank']:.1f})\n\n{best['summary']}"

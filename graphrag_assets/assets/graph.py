@@ -1,0 +1,267 @@
+"""The graph of the whole corpus: resolved entities, relationships, claims."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pyarrow as pa
+
+from graphrag_assets.assets.corpus import canonical_titles, text_unit_order
+from graphrag_assets.assets.fingerprints import Fingerprints
+from graphrag_assets.assets.models import open_gateway, usage_metadata
+from graphrag_assets.assets.partitions import every_batch
+from graphrag_assets.assets.pictures import graph_picture
+from graphrag_assets.assets.resources import Index
+from graphrag_assets.assets.specs import GRAPH, described
+from graphrag_assets.indexing.extractive import entity_descriptions, relationship_descriptions
+from graphrag_assets.indexing.graph import MergedGraph, merge_graph, with_degrees
+from graphrag_assets.indexing.links import link_covariates
+from graphrag_assets.indexing.resolution import Overrides, Resolution, load_overrides, resolve_entities, title_profiles
+from graphrag_assets.indexing.statements import find_statements
+from graphrag_assets.indexing.summaries import summarize_detailed
+from graphrag_assets.llm.tokens import tokenizer
+from graphrag_assets.progress import Progress
+from graphrag_assets.prompt_files import load_prompt
+from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.build import Built, TableRef
+from graphrag_assets.storage.tables import COVARIATES, ENTITIES, ENTITY_ALIASES, RELATIONSHIPS
+
+if TYPE_CHECKING:
+    from graphrag_assets.llm.gateway import Gateway
+
+OUTPUTS = ("entity_aliases", "entities", "relationships")
+
+
+@dataclass
+class Graph:
+    """What the graph asset builds.
+
+    Args:
+        tables: entity_aliases, entities and relationships.
+        metadata: Figures by output.
+    """
+
+    tables: dict[str, pa.Table]
+    metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def read_overrides(workspace: Workspace) -> Overrides:
+    """Merges that the user forces or forbids, from the file that the settings name, if it exists."""
+    name = workspace.settings.entity_resolution.overrides
+    path = workspace.path(name) if name else None
+    return load_overrides(path.read_text(encoding="utf-8") if path and path.is_file() else "")
+
+
+async def resolve(
+    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace, gateway: Gateway
+) -> Resolution:
+    """Decide which titles are one entity, by the settings of the workspace."""
+    settings = workspace.settings.entity_resolution
+    asks = settings.llm and workspace.settings.effective_method == "standard"
+    return await resolve_entities(
+        title_profiles(entities, relationships, order),
+        overrides=read_overrides(workspace),
+        lexical=settings.lexical,
+        merge_threshold=settings.merge_threshold,
+        doubt_threshold=settings.doubt_threshold,
+        max_block=settings.max_block,
+        ask=gateway.ask("resolve_entities", settings.completion_model_id) if asks else None,
+        prompt=load_prompt(workspace, "resolve_entities", settings.prompt) if asks else "",
+    )
+
+
+async def summarize_all(
+    entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: Gateway
+) -> tuple[list[str], list[str], int]:
+    """Descriptions of all entities and relationships: the model is asked only where there is more than one.
+
+    Returns:
+        Descriptions of the entities, of the relationships, and how many summaries failed (their descriptions stand
+        side by side instead).
+    """
+    settings = workspace.settings.summarize_descriptions
+    ask = gateway.ask("summarize_descriptions", settings.completion_model_id)
+    prompt = load_prompt(workspace, "summarize_descriptions", settings.prompt)
+    counter = tokenizer(workspace.settings.chunking.encoding_model)
+    rows = [(row["title"], row) for row in entities.select(["id", "title", "descriptions"]).to_pylist()]
+    columns = ["id", "source", "target", "descriptions"]
+    rows += [([row["source"], row["target"]], row) for row in relationships.select(columns).to_pylist()]
+    progress = Progress("summarising descriptions", sum(len(row["descriptions"]) > 1 for _, row in rows))
+    failed = 0
+
+    async def one(name: str | Sequence[str], row: dict[str, Any]) -> str:
+        nonlocal failed
+        summary = await summarize_detailed(
+            name,
+            row["descriptions"],
+            ask,
+            prompt=prompt,
+            max_input_tokens=settings.max_input_tokens,
+            max_length=settings.max_length,
+            count_tokens=counter.count,
+            truncate=counter.truncate,
+            row=row["id"],
+        )
+        failed += bool(summary.failed)
+        progress.advance()
+        return summary.text
+
+    described: list[Awaitable[str] | str] = [
+        one(name, row) if len(row["descriptions"]) > 1 else "".join(row["descriptions"]) for name, row in rows
+    ]
+    async with asyncio.TaskGroup() as group:
+        tasks = [d if isinstance(d, str) else group.create_task(d) for d in described]  # type: ignore[arg-type]
+    texts = [t if isinstance(t, str) else t.result() for t in tasks]
+    return texts[: entities.num_rows], texts[entities.num_rows :], failed
+
+
+def _finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa.Table:
+    columns = {name: table[name] for name in contract.column_names if name != "description"}
+    return contract.from_columns(columns | {"description": list(descriptions)})
+
+
+async def build_standard(
+    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace
+) -> Graph:
+    """Resolve, merge and summarise what the LLM extracted."""
+    async with open_gateway(workspace) as gateway:
+        resolution = await resolve(entities, relationships, order, workspace, gateway)
+        merged = merge_graph(entities, relationships, order, resolution.mapping)
+        of_entities, of_relationships, failed = await summarize_all(
+            merged.entities, merged.relationships, workspace, gateway
+        )
+        usage = gateway.usage()
+    tables = {
+        "entity_aliases": ENTITY_ALIASES.from_rows(resolution.aliases),
+        "entities": _finished(merged.entities, ENTITIES, of_entities),
+        "relationships": _finished(merged.relationships, RELATIONSHIPS, of_relationships),
+    }
+    metadata = _metadata(resolution, merged)
+    metadata["entities"] |= {"summaries_failed": failed} | usage_metadata(usage)
+    return Graph(tables, metadata)
+
+
+async def build_fast(
+    entities: pa.Table, relationships: pa.Table, order: pa.Table, units: pa.Table, workspace: Workspace
+) -> Graph:
+    """Resolve, merge, weigh and prune what the language analysis found; describe it in sentences of the texts.
+
+    Args:
+        entities: Rows of extracted_entities.
+        relationships: Rows of extracted_relationships.
+        order: Columns text_unit_id, document_id and order.
+        units: Columns id, text and document_id, in that order.
+        workspace: Settings.
+    """
+    from graphrag_assets.indexing.pruning import pmi_weights, prune_graph
+
+    settings = workspace.settings
+    async with open_gateway(workspace) as gateway:
+        resolution = await resolve(entities, relationships, order, workspace, gateway)
+    merged = merge_graph(entities, relationships, order, resolution.mapping)
+    linked = merged.relationships
+    if settings.extract_graph_nlp.normalize_edge_weights:
+        linked = pmi_weights(linked, merged.entities)
+    pruned = prune_graph(merged.entities, linked, settings.prune_graph)
+    kept, linked = with_degrees(pruned.entities, pruned.relationships)
+    statements = find_statements(units.to_pylist(), kept.select(["title", "aliases", "text_unit_ids"]).to_pylist())
+    titles = kept["title"].to_pylist()
+    pairs = list(zip(linked["source"].to_pylist(), linked["target"].to_pylist(), strict=True))
+    of_entities, of_pairs = entity_descriptions(statements, titles), relationship_descriptions(statements, pairs)
+    tables = {
+        "entity_aliases": ENTITY_ALIASES.from_rows(resolution.aliases),
+        "entities": _finished(kept, ENTITIES, [of_entities[title] for title in titles]),
+        "relationships": _finished(linked, RELATIONSHIPS, [of_pairs[pair] for pair in pairs]),
+    }
+    metadata = _metadata(resolution, merged)
+    metadata["entities"]["pruned"] = merged.entities.num_rows - kept.num_rows
+    metadata["relationships"]["pruned"] = merged.relationships.num_rows - linked.num_rows
+    return Graph(tables, metadata)
+
+
+def _metadata(resolution: Resolution, merged: MergedGraph) -> dict[str, dict[str, Any]]:
+    s = resolution.statistics
+    return {
+        "entity_aliases": {
+            "titles": s.titles,
+            "merged": s.merged,
+            "doubtful_pairs": s.doubtful,
+            "ambiguous": s.ambiguous,
+            "narrowed_blocks": s.narrowed_blocks,
+        },
+        "entities": {},
+        "relationships": {
+            "self_relationships_dropped": merged.self_relationships,
+            "weights_replaced": merged.weights_replaced,
+        },
+    }
+
+
+def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
+    """Declare entity_aliases, entities, relationships and covariates."""
+    method = workspace.settings.effective_method
+    kinds = {"parquet", "duckdb", "llm"} if method == "standard" else {"parquet", "duckdb"}
+
+    @dg.multi_asset(
+        name="graph",
+        outs={name: dg.AssetOut(**described(name, GRAPH, kinds=kinds, workspace=workspace)) for name in OUTPUTS},
+        ins={
+            name: dg.AssetIn(name, partition_mapping=every_batch)
+            for name in ("documents", "text_units", "extracted_entities", "extracted_relationships")
+        },
+        pool="llm" if method == "standard" else None,
+    )
+    def graph(
+        context: dg.AssetExecutionContext,
+        index: Index,
+        input_inventory: pa.Table,
+        documents: TableRef,
+        text_units: TableRef,
+        extracted_entities: TableRef,
+        extracted_relationships: TableRef,
+    ) -> Iterator[dg.Output[Built]]:
+        order = text_unit_order(documents, text_units)
+        entities, relationships = extracted_entities.table(), extracted_relationships.table()
+        if index.workspace.settings.effective_method == "standard":
+            built = asyncio.run(build_standard(entities, relationships, order, index.workspace))
+        else:
+            units = in_order(text_units.table(["id", "text", "document_id"]), order)
+            built = asyncio.run(build_fast(entities, relationships, order, units, index.workspace))
+        fingerprint = Fingerprints(index.workspace, input_inventory).corpus("graph")
+        picture = graph_picture(built.tables["entities"], built.tables["relationships"])
+        for name in OUTPUTS:
+            extra = {"picture": dg.MetadataValue.md(picture)} if name != "entity_aliases" else {}
+            yield dg.Output(Built(built.tables[name], fingerprint), name, metadata=built.metadata[name] | extra)
+
+    @dg.asset(
+        ins={
+            name: dg.AssetIn(name, partition_mapping=every_batch)
+            for name in ("documents", "text_units", "extracted_claims")
+        },
+        **described("covariates", GRAPH, kinds={"parquet", "duckdb"}, workspace=workspace),
+    )
+    def covariates(
+        context: dg.AssetExecutionContext,
+        index: Index,
+        input_inventory: pa.Table,
+        documents: TableRef,
+        text_units: TableRef,
+        extracted_claims: TableRef,
+        entity_aliases: pa.Table,
+    ) -> Built:
+        order = text_unit_order(documents, text_units)
+        table = link_covariates(extracted_claims.table(), order, canonical_titles(entity_aliases))
+        prints = Fingerprints(index.workspace, input_inventory)
+        return Built(COVARIATES.conform(table), prints.corpus("covariates"))
+
+    return [graph, covariates]
+
+
+def in_order(units: pa.Table, order: pa.Table) -> pa.Table:
+    """Text units in corpus order."""
+    position = {unit: i for i, unit in enumerate(units["id"].to_pylist())}
+    return units.take(pa.array([position[unit] for unit in order["text_unit_id"].to_pylist()], pa.int64()))
