@@ -36,30 +36,30 @@ _SETTINGS_HEAD = """\
 
 <!-- Written from the typed settings by: python -m graphrag_assets.settings_docs docs -->
 
-`settings.yaml` (or `settings.yml`, `settings.json`) lies in the root of a workspace. Without it, and for every key that
-it leaves out, the defaults below hold: no key and no network are needed. Names are those of Microsoft GraphRAG version 3
-where the thing is the same.
+`settings.yaml` (or `settings.yml`, `settings.json`) lies in the root of a workspace. Without it, and for every key
+that it leaves out, the defaults below hold: no key and no network are needed. Names are those of Microsoft GraphRAG
+version 3 where the thing is the same.
 
 * **Variables.** `$NAME`, `${NAME}` and `${NAME:-default}` in values stand for environment variables; `$$` is a dollar
   sign. A `.env` file beside the settings is read first; variables that are set already win. A variable that is not set
   is an error, except in the entry of a model that no stage uses.
-* **Overrides.** `GRAPHRAG__SECTION__KEY=value` sets any key from the environment, such as `GRAPHRAG__CHUNKING__SIZE=600`
-  or `GRAPHRAG__EXTRACT_GRAPH__ENTITY_TYPES='[person, boat]'`; the value is YAML.
+* **Overrides.** `GRAPHRAG__SECTION__KEY=value` sets any key from the environment, such as
+  `GRAPHRAG__CHUNKING__SIZE=600` or `GRAPHRAG__EXTRACT_GRAPH__ENTITY_TYPES='[person, boat]'`; the value is YAML.
 * **Mistakes** are errors: an unknown key is refused with the nearest known one, a wrong value with what was expected.
 * **Files of Microsoft GraphRAG** (versions 2 and 3) are understood. Keys of another name are moved to their place here;
   keys without a counterpart are told one by one, with the reason, in the log and by `graphrag-assets doctor`.
 * **Relative paths** start at the root of the workspace.
-* **Which model.** A stage that names no model uses `default_completion_model` or `default_embedding_model`; where there is
-  only one entry, that one.
+* **Which model.** A stage that names no model uses `default_completion_model` or `default_embedding_model`; where there
+  is only one entry, that one.
 """
 _TABLES_HEAD = """\
 # Tables
 
 <!-- Written from the table contracts by: python -m graphrag_assets.settings_docs docs -->
 
-Every table is declared once, in `graphrag_assets/storage/tables.py`; what is written is checked against it. The published
-tables have the columns of Microsoft GraphRAG version 3, in its order, and then some of our own. Rows are in a canonical
-order, so that equal input gives equal files.
+Every table is declared once, in `graphrag_assets/storage/tables.py`; what is written is checked against it. The
+published tables have the columns of Microsoft GraphRAG version 3, in its order, and then some of our own. Rows are in a
+canonical order, so that equal input gives equal files.
 """
 _BATCH_TABLES = (
     INPUT_INVENTORY,
@@ -79,7 +79,9 @@ def settings_markdown() -> str:
     parts = [_SETTINGS_HEAD, "## Top level\n", _keys_table(top)]
     for key, info in Settings.model_fields.items():
         model, is_map = section_of(info.annotation)
-        if model is not None:
+        if key == "embedding_models":
+            parts += [f"## `{key}.ID`\n", f"{info.description} The keys are those of `completion_models.ID`.\n"]
+        elif model is not None:
             parts += _section_parts(f"{key}.ID" if is_map else key, model, str(info.description or ""))
     return _joined(parts)
 
@@ -169,7 +171,9 @@ def _default(info: FieldInfo) -> str:
         return f"`{str(value).lower()}`"
     if isinstance(value, list):
         return f"`[{', '.join(map(str, value))}]`"
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`" if value != {} else "none"
+    if value in ({}, ""):
+        return "none"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

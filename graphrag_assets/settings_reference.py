@@ -168,12 +168,11 @@ class _Translator:
         return node
 
     def _has(self, path: KeyPath) -> bool:
-        parent = self._get(path[:-1]) if len(path) > 1 else self.out.tree
+        parent = self._get(path[:-1])
         return isinstance(parent, dict) and path[-1] in parent
 
     def _pop(self, path: KeyPath) -> Any:
-        parent = self._get(path[:-1]) if len(path) > 1 else self.out.tree
-        return parent.pop(path[-1])
+        return self._get(path[:-1]).pop(path[-1])
 
     def _set(self, path: KeyPath, value: Any) -> None:
         node = self.out.tree
@@ -362,9 +361,7 @@ class _Translator:
             rule = unused_rule(dotted(here))
             if rule and (rule.whole or not isinstance(value, dict) or not value):
                 del node[key]
-                self._notice(
-                    here, "not used", rule.why, rule.harmless(value) or (key == "names" and _all_embeddings(value))
-                )
+                self._notice(here, "not used", rule.why, rule.harmless(value))
             elif isinstance(value, dict):
                 self._take_out_unused(value, here)
 
@@ -386,10 +383,6 @@ def _section_of(kind: Any) -> str | None:
     if not isinstance(kind, str) or kind.startswith("mock"):
         return None
     return "embedding_models" if kind.endswith("embedding") else "completion_models" if kind.endswith("chat") else None
-
-
-def _all_embeddings(value: Any) -> bool:
-    return isinstance(value, list) and set(value) >= {"entity_description", "community_full_content", "text_unit_text"}
 
 
 def _empty_sections(node: dict[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:

@@ -235,21 +235,20 @@ def load_dotenv(folder: Path) -> None:
     """
     from dotenv import dotenv_values
 
-    for name, value in list(_from_dotenv.items()):
-        if os.environ.get(name) == value:
-            del os.environ[name]
-        del _from_dotenv[name]
     file = folder / ".env"
-    if not file.is_file():
-        return
     try:
-        values = dotenv_values(file, encoding="utf-8-sig")
+        found = dotenv_values(file, encoding="utf-8-sig") if file.is_file() else {}
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file}: cannot be read: {error}") from error
+    values = {name: text for name, text in found.items() if text is not None}
+    for name, earlier in list(_from_dotenv.items()):
+        if os.environ.get(name) != earlier:
+            del _from_dotenv[name]  # set anew by someone else, who wins
+        elif name not in values:
+            del os.environ[name], _from_dotenv[name]
     for name, text in values.items():
-        if text is not None and name not in os.environ:
-            os.environ[name] = text
-            _from_dotenv[name] = text
+        if name not in os.environ or name in _from_dotenv:
+            os.environ[name] = _from_dotenv[name] = text
 
 
 def substitute(

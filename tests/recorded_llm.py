@@ -21,6 +21,15 @@ def _squeeze(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
+def _middle(text: str) -> str:
+    """A stretch from the middle of a text unit, which neighbours that overlap at their ends do not hold.
+
+    A product that drops the byte order mark cuts its windows one token later than the recorded run did.
+    """
+    centre = len(text) // 2
+    return text[centre - 150 : centre + 150]
+
+
 class RecordedModel:
     """Answers of a recorded run.
 
@@ -44,7 +53,7 @@ class RecordedModel:
     def answer(self, messages: list[dict[str, str]]) -> str:
         """The recorded answer to a conversation."""
         first = _squeeze(messages[0]["content"])
-        unit = next((i for i, text in self.units.items() if text in first), None)
+        unit = next((i for i, text in self.units.items() if _middle(text) in first), None)
         if unit is not None:
             kind = "extract_graph_gleaning" if len(messages) > 1 else "extract_graph"
             self.asked[kind] += 1

@@ -1,7 +1,5 @@
 """Communities and their reports."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from typing import Any

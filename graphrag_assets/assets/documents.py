@@ -1,7 +1,5 @@
 """Input, documents and text units."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -82,7 +80,8 @@ def cut_documents(documents: pa.Table, workspace: Workspace) -> pa.Table:
     for document in documents.to_pylist():
         metadata = {"id": document["id"], "title": document["title"], "creation_date": document["creation_date"]}
         metadata |= json.loads(document["raw_data"] or "{}")
-        head = prepend(metadata, settings.prepend_metadata) if settings.prepend_metadata else ""
+        fields = settings.prepend_metadata
+        head = prepend(metadata, fields, counter, settings.size // 2) if fields else ""
         seen: Counter[str] = Counter()
         pieces = chunk(
             document["text"],

@@ -1,7 +1,5 @@
 """Vectors of text units, entities and community reports."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +18,13 @@ from graphrag_assets.ids import digest
 from graphrag_assets.progress import Progress
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built
+from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS, embeddings_table
 from graphrag_assets.storage.vectors import VectorStore, read_marker
 from graphrag_assets.text.citations import strip_citations
 
 if TYPE_CHECKING:
     from graphrag_assets.llm.usage import StageUsage
-    from graphrag_assets.storage.filesystem import FileSystem
 
 #: Vector table of each embedding asset.
 VECTOR_TABLES: dict[str, str] = {
@@ -64,7 +62,7 @@ class Embedded:
     tables: dict[str, pa.Table]
     model: str
     taken_over: int
-    usage: dict[str, StageUsage]
+    usage: "dict[str, StageUsage]"
 
 
 def _known_vectors(asset: str, batches: Iterable[str], model: str, storage: FileSystem) -> dict[str, np.ndarray]:

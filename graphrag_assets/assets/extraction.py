@@ -1,7 +1,5 @@
 """Extraction: entities, relationships and claims of each text unit, by an LLM or by language analysis."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -50,7 +48,7 @@ def to_tables(units: list[UnitExtraction]) -> dict[str, pa.Table]:
     return {name: CONTRACTS[name].from_rows(rows[name]) for name in OUTPUTS}
 
 
-async def _extract_unit(unit: Mapping[str, Any], gateway: Gateway, workspace: Workspace) -> UnitExtraction:
+async def _extract_unit(unit: Mapping[str, Any], gateway: "Gateway", workspace: Workspace) -> UnitExtraction:
     """Extract one text unit with the LLM: the graph, and the claims where they are switched on."""
     from graphrag_assets.indexing.claims import extract_claims
     from graphrag_assets.indexing.extraction import extract_graph
@@ -103,7 +101,7 @@ async def _extract_unit(unit: Mapping[str, Any], gateway: Gateway, workspace: Wo
 
 async def extract_with_llm(
     batches: Mapping[str, pa.Table], workspace: Workspace
-) -> tuple[dict[str, list[UnitExtraction]], dict[str, StageUsage]]:
+) -> tuple[dict[str, list[UnitExtraction]], dict[str, "StageUsage"]]:
     """Extract the text units of all batches at once, so that the slots of the model stay busy across batches.
 
     Returns:
@@ -127,6 +125,33 @@ async def extract_with_llm(
     return found, usage
 
 
+def extract_with_nlp(
+    batches: Mapping[str, pa.Table], languages: Mapping[str, str], workspace: Workspace
+) -> dict[str, list[UnitExtraction]]:
+    """Extract the text units of all batches by language analysis, on all cores.
+
+    Args:
+        batches: Rows of batch_text_units by batch.
+        languages: Language by document id; empty where it is not known.
+        workspace: Settings.
+
+    Returns:
+        The extractions by batch, in the order of the text units.
+    """
+    from graphrag_assets.indexing.fast_extraction import Analyst
+
+    progress = Progress("analysing the texts", sum(table.num_rows for table in batches.values()))
+    found: dict[str, list[UnitExtraction]] = {}
+    with Analyst(workspace.settings.extract_graph_nlp) as analyst:
+        for key, table in batches.items():
+            rows = table.select(["id", "text", "document_id"]).to_pylist()
+            units = [row | {"language": languages.get(row["document_id"], "")} for row in rows]
+            analysed = analyst.analyse(units, workspace.settings.language or "")
+            found[key] = [UnitExtraction(unit.entities, unit.relationships, [], unit.status) for unit in analysed]
+            progress.advance(table.num_rows)
+    return found
+
+
 def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare extracted_entities, extracted_relationships, extracted_claims and extraction_status."""
     method = workspace.settings.effective_method
@@ -148,14 +173,15 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         metadata: dict[str, Any] = {}
         if index.workspace.settings.effective_method == "standard":
             extracted, usage = asyncio.run(extract_with_llm(units, index.workspace))
-            tables = {key: to_tables(found) for key, found in extracted.items()}
             metadata = usage_metadata(usage)
         else:
             languages = {
-                key: dict(zip(table["id"].to_pylist(), table["language"].to_pylist(), strict=True))
-                for key, table in by_batch(context, documents).items()
+                document: language
+                for table in by_batch(context, documents).values()
+                for document, language in zip(table["id"].to_pylist(), table["language"].to_pylist(), strict=True)
             }
-            tables = extract_with_nlp(units, languages, index.workspace)
+            extracted = extract_with_nlp(units, languages, index.workspace)
+        tables = {key: to_tables(found) for key, found in extracted.items()}
         statuses = Counter(
             status for found in tables.values() for status in found["extraction_status"]["status"].to_pylist()
         )

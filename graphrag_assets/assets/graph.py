@@ -1,7 +1,5 @@
 """The graph of the whole corpus: resolved entities, relationships, claims."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +55,7 @@ def read_overrides(workspace: Workspace) -> Overrides:
 
 
 async def resolve(
-    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace, gateway: Gateway
+    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace, gateway: "Gateway"
 ) -> Resolution:
     """Decide which titles are one entity, by the settings of the workspace."""
     settings = workspace.settings.entity_resolution
@@ -75,7 +73,7 @@ async def resolve(
 
 
 async def summarize_all(
-    entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: Gateway
+    entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: "Gateway"
 ) -> tuple[list[str], list[str], int]:
     """Descriptions of all entities and relationships: the model is asked only where there is more than one.
 

@@ -1,7 +1,5 @@
 """Assembling, checking and publishing a snapshot: the last gate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,7 +14,7 @@ from graphrag_assets.assets.partitions import every_batch
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import PUBLISHED, described
 from graphrag_assets.indexing.links import link_tables, text_unit_links
-from graphrag_assets.indexing.report_context import publish_citations
+from graphrag_assets.indexing.report_parts import publish_citations
 from graphrag_assets.indexing.validation import CHECKS, Violation
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage import parquet, tables

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 from graphrag_assets.cli.finding import Finding, fail, ok, warn
@@ -181,7 +182,8 @@ def online_models(workspace: Workspace) -> Iterator[Finding]:
     if not used:
         yield ok("models online", "no model is configured, so none was called")
         return
-    yield from asyncio.run(_call_all(_for_one_call(workspace), list(used)))
+    with ThreadPoolExecutor(1) as pool:  # a thread of its own, where no event loop can be running yet
+        yield from pool.submit(lambda: asyncio.run(_call_all(_for_one_call(workspace), list(used)))).result()
 
 
 def _for_one_call(workspace: Workspace) -> Workspace:

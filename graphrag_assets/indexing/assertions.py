@@ -56,12 +56,14 @@ _HOURS = "|".join(list(_SMALL)[1:13])
 _WORD_CLOCK = re.compile(
     rf"\b({_HOURS})\s+(?:o['’]?clock|in the (morning|afternoon|evening)|at (night))", re.IGNORECASE
 )
+_WORD_CLOCK_MARKS = ("clock", " in the ", " at night")
 _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 _NUMBER = re.compile(
     rf"(?<![\w.,:/-])(?:(\d{{1,3}}(?:[, \u00a0\u202f]\d{{3}})+|\d+)(\.\d+)?|({'|'.join(list(_SMALL)[2:])}))"
     rf"(?![\w:/]|[.,]\d|-\d)(?:\s+({'|'.join(_SCALES)}))?(\s*(?:%|per ?cent\b))?",
     re.IGNORECASE,
 )
+_DIGIT = re.compile(r"\d")
 _BARE_YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _REFERENCE = re.compile(
     r"\b(?:paragraph|exhibit|page|chapter|section|figure|table|no|number|item|bench|pier|arch|arche|day|level|version|"
@@ -100,16 +102,22 @@ class Number:
     Args:
         value: Its value.
         written: As written.
-        units: Stems of the words behind it: what is counted.
+        head: Stem of the next word that means something: what is counted.
+        units: Stems of the next words, with the head.
         step: Half of the last digit that counts: 8.4 million is known to 50,000.
         vague: Whether the text calls it a guess.
     """
 
     value: float
     written: str
+    head: str
     units: frozenset[str]
     step: float
     vague: bool
+
+    def counts_same_as(self, other: Number) -> bool:
+        """Whether both count the same thing: 11 people injured, 14 injured."""
+        return bool(self.head and other.head) and (self.head in other.units or other.head in self.units)
 
     def agrees_with(self, other: Number) -> bool:
         """Whether both may be the same quantity, given how exactly each is stated."""
@@ -190,6 +198,13 @@ def agree(left: Date, right: Date) -> bool:
     return bool(pairs) and all(a == b for a, b in pairs)
 
 
+def written(date: Date) -> str:
+    """A date as it is written in English, such as 4 May 2032."""
+    year, month, day = date
+    name = _MONTH_NAMES[month - 1].split()[0].capitalize() if month else ""
+    return " ".join(str(part) for part in (day, name, year) if part)
+
+
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     for match in _CLAUSE.finditer(text):
@@ -206,8 +221,9 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _clause(text: str) -> Clause:
-    found_dates, without_dates = _read_dates(text)
-    times, rest = _read_times(without_dates)
+    has_digit = bool(_DIGIT.search(text))
+    found_dates, without_dates = _read_dates(text) if has_digit else ([], text)
+    times, rest = _read_times(without_dates, has_digit)
     numbers = tuple(_read_numbers(rest))
     words = frozenset(w for w in content_words(_NEGATION.sub(" ", _NUMBER.sub(" ", rest))) if not w[0].isdigit())
     return Clause(text.strip(), words, tuple(found_dates), tuple(times), numbers, bool(_NEGATION.search(text)))
@@ -238,7 +254,7 @@ def _read_dates(text: str) -> tuple[list[Date], str]:
     return found, text
 
 
-def _read_times(text: str) -> tuple[list[int], str]:
+def _read_times(text: str, has_digit: bool) -> tuple[list[int], str]:
     """Times of day in minutes, and the text without them."""
     found: list[int] = []
 
@@ -260,7 +276,8 @@ def _read_times(text: str) -> tuple[list[int], str]:
             found.append(minutes(_SMALL[match[1].lower()], 0, half))
         return " "
 
-    return found, _WORD_CLOCK.sub(words, _CLOCK.sub(clock, text)) if text else text
+    text = _CLOCK.sub(clock, text) if has_digit else text
+    return found, _WORD_CLOCK.sub(words, text) if any(mark in text for mark in _WORD_CLOCK_MARKS) else text
 
 
 def _read_numbers(text: str) -> Iterator[Number]:
@@ -273,8 +290,9 @@ def _read_numbers(text: str) -> Iterator[Number]:
         exact = float(re.sub(r"\D", "", whole) + (fraction or "")) if whole else float(_SMALL[word.lower()])
         factor = _SCALES.get((scale or "").lower(), 1)
         step = _step(exact, fraction) * factor
-        units = frozenset(content_words(" ".join(text[match.end() :].split()[:4]))[:3]) | ({"%"} if per_cent else set())
-        yield Number(exact * factor, " ".join(match.group().split()), units, step, bool(_VAGUE.search(before)))
+        units = [*(["%"] if per_cent else []), *content_words(" ".join(text[match.end() :].split()[:4]))[:3]]
+        head = units[0] if units else ""
+        yield Number(exact * factor, " ".join(match.group().split()), head, frozenset(units), step, bool(_VAGUE.search(before)))
 
 
 def _step(value: float, fraction: str | None) -> float:

@@ -9,13 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from graphrag_assets.indexing.asking import Ask
 from graphrag_assets.indexing.gleaning import Status, converse
-from graphrag_assets.indexing.tuples import Record, read_claim_records
+from graphrag_assets.indexing.tuples import DELIMITER, Record, read_claim_records
 from graphrag_assets.text.dates import iso_date
-from graphrag_assets.text.names import canonical_title
+from graphrag_assets.text.names import canonical_title, is_named_in
 from graphrag_assets.text.refusals import RefusalError, is_refusal, is_short, says_nothing_found
 from graphrag_assets.text.templates import render
 
@@ -123,7 +124,8 @@ async def extract_claims(
         loop_prompt=loop_prompt,
         row=row,
     )
-    merged = merge_claims(said.answers, row)
+    examples = example_subjects(prompt)
+    merged = merge_claims((without_echoes(answer, text, examples) for answer in said.answers), row)
     merged.attempts, merged.reason = said.attempts, said.reason
     merged.status = "empty" if said.status == "ok" and not merged.claims else said.status
     return merged
@@ -171,6 +173,34 @@ def salvage_claims(answer: str) -> ClaimAnswer | None:
     """The complete claims of an answer that :func:`read_claims` refuses; None when there are none."""
     found = parse_claims(answer)
     return found if found.claims else None
+
+
+def without_echoes(answer: ClaimAnswer, text: str, examples: frozenset[str]) -> ClaimAnswer:
+    """Leave out what the model copied instead of read.
+
+    That is, claims about subjects of the examples in the prompt that the text does not name, and claim records that
+    stand in the text itself.
+
+    Args:
+        answer: Answer of a model.
+        text: Text unit that was asked about.
+        examples: Subjects of the examples in the prompt.
+    """
+    planted = parse_claims(text).claims if re.search(DELIMITER, text) else []
+    kept = [
+        claim
+        for claim in answer.claims
+        if claim not in planted and (claim["subject"] not in examples or is_named_in(claim["subject"], text))
+    ]
+    dropped = answer.dropped.copy()
+    dropped["echo"] += len(answer.claims) - len(kept)
+    return ClaimAnswer(kept, answer.ended, answer.cut, +dropped)
+
+
+@lru_cache(maxsize=8)
+def example_subjects(prompt: str) -> frozenset[str]:
+    """Subjects of the claims in the worked examples of a prompt."""
+    return frozenset(claim["subject"] for claim in parse_claims(prompt).claims)
 
 
 def merge_claims(answers: Iterable[ClaimAnswer], text_unit_id: str) -> ClaimExtraction:

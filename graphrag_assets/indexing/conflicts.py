@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -130,7 +129,7 @@ def merge(pairs: Iterable[Pair]) -> tuple[list[Conflict], int]:
     conflicts: list[Conflict] = []
     series = 0
     for members in groups.values():
-        values = _full_values(account.value for pair in members for account in (pair.left, pair.right))
+        values = _full_values(members[0].kind, (a.value for pair in members for a in (pair.left, pair.right)))
         if len(set(values.values())) > MAX_VALUES and members[0].kind != "cause":
             series += 1
         else:
@@ -138,14 +137,15 @@ def merge(pairs: Iterable[Pair]) -> tuple[list[Conflict], int]:
     return conflicts, series
 
 
-def _full_values(values: Iterable[str]) -> dict[str, str]:
-    """The fullest form of each value: a date without a year stands for the one with it, where there is exactly one."""
+def _full_values(kind: Kind, values: Iterable[str]) -> dict[str, str]:
+    """The fullest form of each value: a date without its year or hour stands for the one with it, if there is one."""
     distinct = sorted(set(values))
-    full = {}
-    for value in distinct:
-        pattern = re.compile(re.escape(value).replace(r"\?", r"\d+"))
-        fuller = [other for other in distinct if "?" not in other and pattern.fullmatch(other)]
-        full[value] = fuller[0] if "?" in value and len(fuller) == 1 else value
+    full = {value: value for value in distinct}
+    if kind == "date":
+        for value in distinct:
+            fuller = [other for other in distinct if set(value.split()) < set(other.split())]
+            if len(fuller) == 1:
+                full[value] = fuller[0]
     return full
 
 

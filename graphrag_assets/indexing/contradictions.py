@@ -268,8 +268,10 @@ def _units(left: Clause, right: Clause) -> set[str]:
 
 
 def _dates_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
-    """Values of two clauses whose dates or times of day exclude each other."""
+    """Values of two clauses whose dates or times of day exclude each other; with other figures they are other events."""
     a, b = left.clause, right.clause
+    if any(x.counts_same_as(y) and not x.agrees_with(y) for x in left.numbers for y in right.numbers):
+        return None
     days_agree = any(assertions.agree(x, y) for x in a.dates for y in b.dates)
     times_agree = any(x == y for x in a.times for y in b.times)
     other_day = bool(a.dates and b.dates) and not days_agree
@@ -278,8 +280,10 @@ def _dates_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
 
 
 def _when(clause: Clause) -> str:
-    days = ["-".join(f"{part:02d}" if part is not None else "?" for part in day) for day in clause.dates]
-    return " ".join([*sorted(set(days)), *(f"{time // 60:02d}:{time % 60:02d}" for time in sorted(set(clause.times)))])
+    """Dates and times as they are written in English."""
+    days = sorted(set(clause.dates), key=lambda day: tuple(part or 0 for part in day))
+    times = [f"{time // 60:02d}:{time % 60:02d}" for time in sorted(set(clause.times))]
+    return " ".join([*(assertions.written(day) for day in days), *times])
 
 
 def _numbers_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
@@ -287,7 +291,7 @@ def _numbers_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
     a, b = left.clause, right.clause
     if a.dates and b.dates and not any(assertions.agree(x, y) for x in a.dates for y in b.dates):
         return None  # figures of different days
-    comparable = [(x, y) for x in a.numbers for y in b.numbers if x.units & y.units]
+    comparable = [(x, y) for x in a.numbers for y in b.numbers if x.counts_same_as(y)]
     both_told = any(x.agrees_with(y) for x in left.numbers for y in b.numbers) or any(
         x.agrees_with(y) for x in a.numbers for y in right.numbers
     )

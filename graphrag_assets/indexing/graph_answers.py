@@ -73,8 +73,11 @@ _SOURCE = ("source", "source_entity", "source_name", "from", "subject", "head")
 _TARGET = ("target", "target_entity", "target_name", "to", "object", "tail")
 _WEIGHT = ("weight", "relationship_strength", "strength", "score", "relationship_weight")
 
+# Names of the format description and of programs that models write instead of records: <entity_name>, {source_entity}
 _PLACEHOLDER = re.compile(
-    r"\{[^{}]*\}|<[^<>]*>|\[[\w ]*entity[\w ]*\]|(?:source|target)[_ ]entity|entity[_ ](?:name|type)", re.IGNORECASE
+    r"\s*(?:\{[^{}]*\}|<[^<>]*>|\[[\w ]*entity[\w ]*\]|(?:source|target) entity|entity (?:name|type))\s*|"
+    r".*(?:entity_(?:name|type|description)|(?:source|target)_entity).*",
+    re.IGNORECASE | re.DOTALL,
 )
 # A strength that slipped into the description: ...the party>8 or ..."7
 _GLUED_WEIGHT = re.compile(r"(?P<text>.*\S)\s*(?:\"?\s*[|>]+|\"|”)\s*(?P<weight>\d{1,3}(?:\.\d+)?)\"?", re.DOTALL)

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from graphrag_assets.text.names import canonical_title, clean_name
 from graphrag_assets.text.sentences import sentences
 
@@ -51,6 +53,8 @@ _LONGEST_PHRASE = 6
 #: Characters analysed at once; spaCy's memory grows with the length of a text.
 _PIECE = 60_000
 _NAME_EDGE = " \t\r\n.,;:!?()[]{}<>\"'“”‘’«»*_#|/\\-–—•…=+"
+#: A sentence of one word, such as "Awesome." or "(Laughter.)": it names nothing.
+_EXCLAMATION = re.compile(r"[\"'“‘(\[*]{0,2}[\w'’-]{1,40}[.!?…]+[\"'”’)\]*]*")
 _LETTER = re.compile(r"[^\W\d_]")
 _PLAIN_WORD = re.compile(r"[^\W_][\w'’.&+-]*")
 
@@ -138,11 +142,13 @@ def find_mentions(text: str, settings: PhraseSettings) -> list[Mention]:
     """
     nlp = pipeline(settings.model_name)
     found: list[Mention] = []
-    for start, end in pieces(sentences(text), _PIECE):
+    spans = sentences(text)
+    for start, end in pieces(spans, _PIECE):
         doc = nlp(text[start:end])
         _set_word_classes(doc)
         found += _Reading(doc, text, start, settings, nlp.Defaults.stop_words).mentions()
-    return found
+    exclamations = {start for start, end in spans if _EXCLAMATION.fullmatch(text, start, end)}
+    return [m for m in found if not exclamations.intersection(range(max(0, m.start - 2), m.start + 1))]
 
 
 def pieces(spans: Sequence[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
@@ -168,8 +174,12 @@ def _set_word_classes(doc: Doc) -> None:
     """
     if doc.lang_ != "en":
         return
-    for token in doc:
-        token.pos_ = _PENN.get(token.tag_, "X")
+    from spacy import attrs, parts_of_speech
+
+    strings = doc.vocab.strings
+    tags = doc.to_array([attrs.TAG])
+    classes = {tag: getattr(parts_of_speech, _PENN.get(strings[tag], "X")) for tag in set(tags.tolist())}
+    doc.from_array([attrs.POS], np.array([[classes[tag]] for tag in tags.tolist()], dtype="uint64"))
 
 
 _PENN = {
@@ -218,7 +228,7 @@ class _Reading:
         excluded = set(self._settings.exclude_entity_tags)
         for entity in self._doc.ents:
             tokens = list(entity)
-            if entity.label_ not in excluded:
+            if entity.label_ not in excluded and not (len(tokens) == 1 and self._is_no_name(tokens[0])):
                 self._add_name(tokens, TYPES.get(entity.label_, entity.label_.replace("_", " ")))
             self._take(tokens)
 
@@ -242,6 +252,12 @@ class _Reading:
             self._add_name(run, "")
         self._take(run)
 
+    def _is_no_name(self, token: Token) -> bool:
+        """Whether a single recognised word is rather an interjection or an ordinary word that opens a sentence."""
+        plain = token.text[1:].islower()
+        opens = token.i == 0 or self._doc[token.i - 1].pos_ in ("PUNCT", "SPACE")
+        return plain and (token.pos_ in _NEVER_A_NAME or (opens and self._is_common(token)))
+
     def _is_common(self, token: Token) -> bool:
         """Whether a single capitalised word also stands in lower case in this text, or in no capitals at all."""
         word = token.text
@@ -255,7 +271,7 @@ class _Reading:
             tokens = tokens[:-1]
         if not tokens:
             return
-        name = self._between(tokens).strip(_NAME_EDGE if self._between(tokens)[-1:] != "." else _NAME_EDGE.replace(".", ""))
+        name = self._between(tokens).lstrip(_NAME_EDGE).rstrip(_NAME_EDGE.replace(".", ""))
         lower = name.lower()
         if len(name) < 2 or not _LETTER.search(name) or name == lower:
             return
@@ -266,7 +282,7 @@ class _Reading:
     def _read_noun_phrases(self) -> None:
         for chunk in self._noun_chunks():
             tokens = [t for t in chunk if t.pos_ != "SPACE"]
-            while tokens and (tokens[0].pos_ in _NO_OPENING or tokens[0].lower_ in self._stop_words):
+            while tokens and (tokens[0].pos_ in _NO_OPENING or tokens[0].lower_ in self._stop_words | _VAGUE):
                 tokens = tokens[1:]
             while tokens and tokens[-1].pos_ not in ("NOUN", "PROPN"):
                 tokens = tokens[:-1]
@@ -285,14 +301,14 @@ class _Reading:
         words = text.split()
         if not 1 <= len(words) <= _LONGEST_PHRASE or (len(words) == 1 and not re.search(r"\w-\w", text)):
             return False
-        if tokens[-1].lower_ in self._excluded or any(len(w) > self._settings.max_word_length for w in words):
+        if tokens[-1].lower_ in self._excluded | _VAGUE or any(len(w) > self._settings.max_word_length for w in words):
             return False
         return all(_PLAIN_WORD.fullmatch(w) for w in words)
 
     def _between(self, tokens: list[Token]) -> str:
         """The text from the first to the last token, on one line."""
         first, last = tokens[0], tokens[-1]
-        return clean_name(self._doc.text[first.idx : last.idx + len(last.text)])
+        return clean_name(self._text[self._offset + first.idx : self._offset + last.idx + len(last.text)])
 
     def _take(self, tokens: Iterable[Token]) -> None:
         for token in tokens:
@@ -308,5 +324,18 @@ class _Reading:
         self._found.append(Mention(start, end, name, title, type_, subject))
 
 
+#: Word classes that a recognised name of one word never has.
+_NEVER_A_NAME = frozenset({"INTJ", "ADJ", "ADV", "VERB", "PRON", "DET", "ADP", "PART", "CCONJ"})
+#: Words that say little: they open no noun phrase, and a phrase about one of them is none.
+_VAGUE = frozenset(
+    "able actual amazing awesome bad beautiful best better big bigger biggest certain common complete cool crazy current different difficult "
+    "easy entire exact extra fantastic favorite favourite final fine following full fun general good great greatest hard high huge important "
+    "incredible interesting kind large larger largest last late latest likely little long low main major many massive minor more most much "
+    "near new next nice normal numerous obvious old only other own particular past perfect possible present pretty previous quick ready real "
+    "recent right same several short significant similar simple single small smaller smart sort special specific strange strong such sure "
+    "terrible tiny total true tremendous typical unique usual various very weird whole wonderful wrong young aspect bunch case couple "
+    "example fact idea instance kinds lot lots moment number one ones part parts piece pieces place point questions question reason side "
+    "sorts thing things time times type types way ways word words".split()
+)
 #: Word classes that never open a noun phrase.
 _NO_OPENING = frozenset({"DET", "PRON", "PUNCT", "NUM", "ADV", "PART", "CCONJ", "ADP", "INTJ", "SYM", "X"})

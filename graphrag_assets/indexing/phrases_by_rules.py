@@ -27,6 +27,10 @@ _WORD = re.compile(r"[^\W\d_](?:[\w'’.&-]*\w)?")
 _CONNECTORS = frozenset(
     "de da do dos das du des del della di la le los las el van von der den het ter zu zur bin ibn al y e i и of the & en av og och".split()
 )
+_ARTICLES = frozenset(
+    "der die das den dem des ein eine einen einem einer le la les un une des du el los las una unos il lo gli i uno o os as um uma de het een "
+    "en ett in im am bei mit für von à au aux dans en con por para per nel nella no na em и в на с по у о к".split()
+)
 _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc][\u30a1-\u30fa\u30fb\u30fc]+")
 _HAN_RUN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々]{2,}")
 _HANGUL_WORD = re.compile("[\uac00-\ud7a3]{2,}")
@@ -76,13 +80,13 @@ def _capitalised(text: str, language: str) -> _Found:
     """Runs of capitalised words inside one sentence."""
     lower_words = {w.group() for w in _WORD.finditer(text) if w.group()[0].islower()}
     runs = [(run, opens) for start, end in sentences(text) for run, opens in _runs(text, start, end)]
-    inner = {run[0].group() for run, opens in runs if len(run) == 1 and not opens}
+    inner = {word.group() for run, opens in runs for word in (run[1:] if opens else run)}
     for run, opens in runs:
         first = run[0].group()
         if len(run) == 1:
             if len(first) < 2 or first.lower() in lower_words or (opens and first not in inner):
                 continue
-        elif opens and first.lower() in lower_words:
+        elif opens and (first.lower() in lower_words or first.lower() in _ARTICLES):
             run = run[1:]
         noun = language == "de" and len(run) == 1
         yield run[0].start(), run[-1].end(), NOUN_PHRASE if noun else ""

@@ -12,10 +12,12 @@ from typing import Any
 from graphrag_assets import ids
 from graphrag_assets.indexing.conflicts import Conflict, Kind, Side
 from graphrag_assets.indexing.report_answers import Finding, Report, report_markdown
-from graphrag_assets.text.citations import find_citations, format_citation, map_citations
+from graphrag_assets.text.citations import find_citations, format_citation, map_citations, strip_citations
 
 Row = Mapping[str, Any]
 
+_PART = re.compile(r"\d+:\d\d|\d+(?:[.,]\d+)*|[^\W\d_]+")
+_YEAR = re.compile(r"\d{4}")
 _DISAGREEMENT: dict[Kind, str] = {
     "date": "the date",
     "number": "a number",
@@ -115,17 +117,18 @@ def mentions(conflict: Conflict, findings: Sequence[Finding]) -> bool:
         by_claims = all(side.claim_id and ("Claims", side.claim_id) in cited for side in sides)
         by_sources = all(any(("Sources", unit) in cited for unit in (side.text_unit_id, *side.also)) for side in sides)
         one_source = sides[0].text_unit_id == sides[1].text_unit_id
-        by_values = conflict.kind in {"date", "number"} and all(_tells(text, side.value) for side in sides)
+        plain = strip_citations(text)
+        by_values = conflict.kind in {"date", "number"} and all(_tells(plain, side.value) for side in sides)
         if by_claims or by_values or (by_sources and not one_source):
             return True
     return False
 
 
 def _tells(text: str, value: str) -> bool:
-    """Whether a text gives a value: its number, or the day, year and hour of a date."""
-    parts = [part.lstrip("0") or "0" for part in re.findall(r"\d+:\d\d|\d+(?:[.,]\d+)*|[^\W\d]+", value)]
-    numbers = set(re.findall(r"\d+:\d\d|\d+(?:[.,]\d+)*|[^\W\d]+", text.lower()))
-    return bool(parts) and all(part.lower() in numbers or f"0{part}" in numbers for part in parts)
+    """Whether a text gives a value; the year of a day may be left out."""
+    parts = _PART.findall(value.lower())
+    needed = [part for part in parts if not _YEAR.fullmatch(part)] or parts
+    return bool(needed) and set(needed) <= set(_PART.findall(text.lower()))
 
 
 def rating(degrees: int, all_degrees: int, text_units: int, all_text_units: int) -> tuple[float, str]:

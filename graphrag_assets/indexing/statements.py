@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from graphrag_assets.text.sentences import sentences
@@ -123,14 +123,16 @@ def content_words(text: str) -> list[str]:
         Lower-cased words cut to seven characters, without function words and without single letters; Chinese, Japanese
         and Korean text as pairs of characters. Numbers are kept.
     """
-    found = []
-    for match in _WORD.finditer(text):
-        word = match.group().casefold().replace("’", "'").removesuffix("'s")
-        if _CJK.fullmatch(word):
-            found += [word[i : i + 2] for i in range(len(word) - 1)]
-        elif word not in FUNCTION_WORDS and (len(word) > 1 or word.isdigit()):
-            found.append(_stem(word))
-    return found
+    return [stem for word in _WORD.findall(text) for stem in _stems(word)]
+
+
+@lru_cache(maxsize=200_000)
+def _stems(word: str) -> tuple[str, ...]:
+    """Stems of one word: one, none for a function word, several for a run of Chinese, Japanese or Korean text."""
+    word = word.casefold().replace("’", "'").removesuffix("'s")
+    if _CJK.fullmatch(word):
+        return tuple(word[i : i + 2] for i in range(len(word) - 1))
+    return (_stem(word),) if word not in FUNCTION_WORDS and (len(word) > 1 or word.isdigit()) else ()
 
 
 def _stem(word: str) -> str:

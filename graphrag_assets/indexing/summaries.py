@@ -18,6 +18,8 @@ from graphrag_assets.text.templates import render
 
 #: Tokens kept free for brackets, quotes and escapes around a description in the list.
 _MARGIN = 8
+#: Fewest tokens that descriptions need beside the prompt.
+_LEAST_ROOM = 64
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,9 @@ async def summarize_detailed(
         truncate: Cuts a text to a number of tokens.
         row: Id of the row that is described, for the accounts.
 
+    Raises:
+        ValueError: The budget does not hold the prompt.
+
     Returns:
         The only description as it is where there is one, an empty text where there is none, else the model's summary;
         when the model fails, the descriptions that fit the budget.
@@ -96,37 +101,48 @@ async def summarize_detailed(
         return Summary("".join(distinct))
     label = json.dumps(name if isinstance(name, str) else list(name), ensure_ascii=False)
     variables = {"entity_name": label, "max_length": str(max_length)}
-    room = max(1, max_input_tokens - count_tokens(render(prompt, {**variables, "description_list": "[]"})))
-    waiting = [truncate(text, max(1, room - _MARGIN)) for text in distinct]
-    summary, calls = "", 0
+    room = max_input_tokens - count_tokens(render(prompt, {**variables, "description_list": "[]"}))
+    if room < _LEAST_ROOM:
+        raise ValueError(
+            f"summarize_descriptions.max_input_tokens ({max_input_tokens}) leaves {room} tokens for descriptions beside "
+            f"the prompt, at least {_LEAST_ROOM} are needed; raise it or shorten the prompt"
+        )
+    waiting = [truncate(text, room - _MARGIN) for text in distinct]
+    summary, calls = waiting.pop(0), 0
     while waiting:
-        taken = _fitting([summary, *waiting] if summary else waiting, room, count_tokens)
-        if summary and len(taken) < 2:  # summary and next description do not fit together: both are shortened
-            half = max(1, room // 2 - _MARGIN)
-            taken = [truncate(summary, half), truncate(waiting[0], half)]
+        taken = _fitting([summary, *waiting], room, count_tokens, truncate)
+        waiting = waiting[len(taken) - 1 :]
         listed = json.dumps(taken, ensure_ascii=False)
-        content = render(prompt, {**variables, "description_list": listed})
-        waiting = waiting[len(taken) - bool(summary) :]
-        if len(taken) == 1 and not summary:
-            summary = taken[0]
-            continue
+        question = render(prompt, {**variables, "description_list": listed})
         try:
-            reply = await ask([{"role": "user", "content": content}], _summary, row=row)
+            reply = await ask([{"role": "user", "content": question}], _summary, row=row)
         except AnswerError as error:
             return Summary(_selection(distinct, room, count_tokens, truncate), f"{error.status}: {error.reason}", calls)
         summary, calls = reply.value, calls + 1
     return Summary(summary, calls=calls)
 
 
-def _fitting(texts: Sequence[str], room: int, count_tokens: Callable[[str], int]) -> list[str]:
-    """The longest run of texts from the first one on whose JSON list fits; at least the first."""
-    taken = [texts[0]]
-    used = count_tokens(json.dumps(taken, ensure_ascii=False))
-    for text in texts[1:]:
-        used += count_tokens(json.dumps(text, ensure_ascii=False)) + 1
-        if used > room:
+def _fitting(
+    texts: Sequence[str], room: int, count_tokens: Callable[[str], int], truncate: Callable[[str, int], str]
+) -> list[str]:
+    """The longest run of texts from the first one on whose JSON list fits; at least two, shortened where they must be."""
+    taken: list[str] = []
+    used = _MARGIN
+    for text in texts:
+        used += count_tokens(json.dumps(text, ensure_ascii=False)) + 2  # comma and blank
+        if used > room and len(taken) >= 2:
             break
         taken.append(text)
+
+    def size() -> int:
+        return count_tokens(json.dumps(taken, ensure_ascii=False))
+
+    while len(taken) > 2 and size() > room:  # tokens of parts may add up to less than those of the whole
+        taken.pop()
+    share = room // 2
+    while size() > room and share > 1:  # quotes and escapes take room too: shorten until the list fits
+        taken = [truncate(text, share) for text in taken]
+        share = share * 3 // 4
     return taken
 
 

@@ -48,6 +48,7 @@ _STRUCTURE = re.compile(
     r"[()（）\[\]【】]|#{2,}|\{record_delimiter\}|；(?=\s*(?:[(（\[\"“]|$))|\n[ \t]*\n|\n(?=[ \t]*```)"
 )
 _NUMBER_AFTER_SEPARATOR = re.compile(r"#{2,}[ *]*(\d+(?:\.\d+)?)\s*[)）>\]]")
+_CLOSED = re.compile(r"(?:[)）\]】]|(?<!\|)>)[\s'`*_]*$")
 _AFTER_CLOSING = re.compile(r"[ \t\r\"'`*_,;.。；]*(?:\n|$|##|\{record_delimiter\}|[(（\[])")
 
 _CLAIM_SEPARATOR = re.compile(r"#{2,}|\{record_delimiter\}|(?<=[)）])[\s;；,]*(?=(?:\n[ \t]*[\-*•]?[ \t]*)?[(（])")
@@ -187,7 +188,7 @@ def _body(text: str, *, bracketed: bool, last: bool) -> tuple[str, bool]:
         elif paragraph is None:
             paragraph = match.start()
     rest = text if paragraph is None else text[:paragraph]
-    closed = rest.rstrip().endswith((")", "）", "]", "】"))
+    closed = _CLOSED.search(rest) is not None
     return _without_bracket(rest), closed or paragraph is not None or not (last and bracketed)
 
 

@@ -145,10 +145,10 @@ class Answers:
         data = self._cache.answer(question.key)
         if data is None:
             return None
+        text = str(orjson.loads(data)["text"])
         try:
-            text = orjson.loads(data)["text"]
             return Reply(parse(text), text, attempts=0)
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             return None
 
     async def _from_flight(

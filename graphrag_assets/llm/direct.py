@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 
 from graphrag_assets.llm.clients import ChatAnswer, Endpoint, StreamEnd, TokenUsage, Vector, VectorAnswer, parameters
-from graphrag_assets.llm.errors import PassingError, PermanentError, classify, redact, retry_after
+from graphrag_assets.llm.errors import CallError, PassingError, PermanentError, classify, redact, retry_after
 from graphrag_assets.llm.wire import clean, dumps, response_format
 from graphrag_assets.settings import ModelSettings
 
@@ -198,7 +198,7 @@ class DirectClient:
             self._proxy = _proxy(self._endpoint.base or "")
         return self._session
 
-    def _refused(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
+    def _refused(self, status: int, headers: Mapping[str, str], data: bytes) -> CallError:
         """The error that an answer without success means; its body may be JSON of several shapes, HTML or nothing."""
         message, code, parameter = "", "", ""
         try:

@@ -40,8 +40,8 @@ Indices = npt.NDArray[np.int64]
 _USE_LANGUAGES = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
 #: What bge-small-en-v1.5 expects before a question, as its authors say; passages get nothing.
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
-_BGE_WINDOW = 510
-_OVERLAP = 16
+_BGE_WINDOW = 126
+_OVERLAP = 32
 #: Width of a window of use-multilingual in characters (wide ones count twice): the model averages over all tokens, so
 #: that a long text would blur.
 _USE_WINDOW = 1200

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from graphrag_assets.llm.clients import Vector
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.settings import Workspace
 
 if TYPE_CHECKING:
+    from graphrag_assets.llm.embedded import EmbeddedEmbedder
     from graphrag_assets.llm.gateway import Gateway
 
 Kind = Literal["document", "query"]
@@ -94,36 +95,32 @@ class LocalEmbedder:
     def __init__(self, name: str, threads: int | None) -> None:
         self._name = name
         self._threads = threads
-        self._encoder: Any = None
-        self._dimension: int | None = None
+        self._loaded: EmbeddedEmbedder | None = None
         self._lock = asyncio.Lock()
 
     @property
     def model(self) -> str:
         """See :class:`Embedder`."""
-        return f"embedded/{self._name}"
+        return f"embedded/{self._encoder.model}"
 
     @property
     def dimension(self) -> int:
         """See :class:`Embedder`."""
-        if self._dimension is None:
-            self._dimension = int(self._load().encode(["dimension"], "document").shape[1])
-        return self._dimension
+        return self._encoder.dimension
 
     async def embed(self, texts: Sequence[str], kind: Kind, stage: str) -> Vector:
         """See :class:`Embedder`."""
         async with self._lock:
-            vectors: Vector = await asyncio.to_thread(lambda: self._load().encode(list(texts), kind))
-        if len(vectors):
-            self._dimension = vectors.shape[1]
+            vectors: Vector = await asyncio.to_thread(lambda: self._encoder.encode(list(texts), kind))
         return vectors
 
-    def _load(self) -> Any:
-        if self._encoder is None:
+    @property
+    def _encoder(self) -> EmbeddedEmbedder:
+        if self._loaded is None:
             from graphrag_assets.llm.embedded import EmbeddedEmbedder
 
-            self._encoder = EmbeddedEmbedder(self._name, self._threads)
-        return self._encoder
+            self._loaded = EmbeddedEmbedder(self._name, self._threads)
+        return self._loaded
 
 
 def embedder(workspace: Workspace, gateway: Gateway, model_id: str | None = None) -> Embedder:

@@ -27,10 +27,12 @@ _CONTEXT_LENGTH = re.compile(
     re.IGNORECASE,
 )
 _CONTENT_FILTER = re.compile(
-    r"content.{0,3}(filter|management|policy)|responsible.?ai|safety|moderation|flagged|blocked by", re.IGNORECASE
+    r"content.{0,3}(filter|management|policy)|responsible.?ai|safety (system|filter|reason)|moderation|flagged",
+    re.IGNORECASE,
 )
-_QUOTA = re.compile(r"insufficient.?(quota|balance|funds|credits)|billing|exceeded your current quota", re.IGNORECASE)
-_RATE = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
+# Not "exceeded your current quota" alone: Gemini says so for a limit by the minute.
+_QUOTA = re.compile(r"(insufficient|not enough).?(quota|balance|funds|credit)|billing_(hard|not)", re.IGNORECASE)
+_TRY_AGAIN = re.compile(r"(?:try again|retry) in (\d+(?:\.\d+)?) ?(ms|s)\b", re.IGNORECASE)
 
 
 class GatewayError(Exception):
@@ -120,7 +122,7 @@ def classify(
     """
     told = f"HTTP {status}: {message}" if message else f"HTTP {status}"
     words = f"{code} {message}"
-    if status == 402 or (status in (403, 429) and _QUOTA.search(words) and not _RATE.search(code)):
+    if status == 402 or (status in (403, 429) and _QUOTA.search(words)):
         return PermanentError("quota", told, status, parameter, code)
     if status == 403 and _CONTENT_FILTER.search(words):
         return PermanentError("content_filter", told, status, parameter, code)
@@ -131,6 +133,8 @@ def classify(
     if status == 413 or (status in (400, 422, 500) and _CONTEXT_LENGTH.search(words)):
         return PermanentError("context_length", told, status, parameter, code)
     if status == 429:
+        if retry_after is None and (told_wait := _TRY_AGAIN.search(message)):
+            retry_after = float(told_wait[1]) * (0.001 if told_wait[2].lower() == "ms" else 1.0)
         return PassingError("rate_limit", told, status, retry_after)
     if status == 408:
         return PassingError("timeout", told, status, retry_after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -308,9 +309,11 @@ def windows(text: str, limit: int, count: Callable[[str], int]) -> list[tuple[st
 
 def pool(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
     """Mean of the vectors of a text's windows, weighted by their tokens, at unit length; zeros stay zeros."""
-    mean = np.average(np.asarray(vectors, dtype=np.float64), axis=0, weights=np.maximum(weights, 1))
-    norm = float(np.linalg.norm(mean))
-    return np.asarray(mean / norm if norm > 0 else mean, dtype=np.float32)
+    mean = vectors[0].astype(np.float64)
+    if len(vectors) > 1:
+        mean = np.average(np.asarray(vectors, dtype=np.float64), axis=0, weights=np.maximum(weights, 1))
+    length = math.sqrt(float(mean @ mean))
+    return (mean / length if length > 0 else mean).astype(np.float32)
 
 
 def _near_space(text: str, at: int, reach: int) -> int:

@@ -77,11 +77,14 @@ class Models:
             QueryError: The vectors of the index come from another model or are missing, or the model failed.
         """
         for name in tables:
-            index.vectors(name).check(self.embedder.model, self.embedder.dimension)
+            index.vectors(name).check(self.embedder.model)
         try:
-            return await self.embedder.embed(texts, "query", STAGE_EMBEDDING)
+            vectors = await self.embedder.embed(texts, "query", STAGE_EMBEDDING)
         except Exception as error:  # the client's own errors
             raise QueryError(f"the question could not be embedded by {self.embedder.model}: {error}") from error
+        for name in tables:
+            index.vectors(name).check(self.embedder.model, vectors.shape[1])
+        return vectors
 
     def sentence_scorer(self) -> Scorer:
         """What judges sentences for an extractive answer: the reranker, else similarity of embeddings."""
@@ -96,7 +99,7 @@ def cosine_scorer(embedder: Embedder) -> Scorer:
         vectors = await embedder.embed(passages, "document", STAGE_EMBEDDING)
         return [float(value) for value in vectors @ asked[0]]
 
-    known = (limit for name, limit in COSINE_THRESHOLDS.items() if embedder.model.startswith(name))
+    known = (limit for name, limit in COSINE_THRESHOLDS.items() if name in embedder.model)
     return Scorer(score, next(known, COSINE_THRESHOLD), COSINE_MARGIN, f"cosine similarity by {embedder.model}")
 
 

@@ -42,17 +42,21 @@ class VectorIndex:
         self._lock = threading.Lock()
         self._table: Any = None
 
-    def check(self, model: str, dimension: int) -> None:
+    def check(self, model: str, dimension: int | None = None) -> None:
         """Make sure that a question embedded by this model can be compared with these vectors.
+
+        Args:
+            model: Identity of the model.
+            dimension: Length of its vectors; None while it is not known.
 
         Raises:
             QueryError: The vectors come from another model.
         """
         d = self.described
-        if (model, dimension) != (d.model, d.dimension):
+        if model != d.model or dimension not in (None, d.dimension):
             raise QueryError(
-                f"vectors {d.table} were made by {d.model} ({d.dimension} dimensions), the settings name {model} "
-                f"({dimension}): set that embedding model again, or run graphrag-assets index"
+                f"vectors {d.table} were made by {d.model} ({d.dimension} dimensions), the settings name {model}"
+                f"{f' ({dimension})' if dimension else ''}: set that embedding model again, or run graphrag-assets index"
             )
 
     def nearest(self, vector: Sequence[float], k: int, allowed: Collection[str] | None = None) -> list[Hit]:

@@ -89,8 +89,11 @@ def parse_json_object(
     text = strip_reasoning(text)
     if not text:
         raise ValueError("the answer is empty; expected a JSON object")
+    whole = _strict(text)
+    if isinstance(whole, dict) and (not keys or any(key in whole for key in keys)):
+        return _clean_object(whole)
     best: dict[str, Any] | None = None
-    best_score = -1
+    best_score = 0
     cut = False
     for candidate in _candidates(text):
         try:
@@ -102,19 +105,17 @@ def parse_json_object(
             value = _from_list(value, keys, list_key)
         if not isinstance(value, dict):
             continue
-        score = sum(key in value for key in keys)
-        if score >= best_score and (score or not keys):
+        score = sum(key in value for key in keys) if keys else 1
+        if score and score >= best_score:
             best, best_score = value, score
-            if keys and score == len(keys):
+            if not keys:
                 break
     if best is None:
         expected = f"a JSON object with {', '.join(keys)}" if keys else "a JSON object"
         if cut:
             raise CutError(f"the answer was cut; expected the whole of {expected}")
         raise ValueError(f"the answer holds no JSON that can be read; expected {expected}")
-    cleaned = _clean(best)
-    assert isinstance(cleaned, dict)
-    return cleaned
+    return _clean_object(best)
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -138,19 +139,24 @@ def _read(text: str, partial: bool) -> Any:
     stripped = text.strip()
     if stripped[:1] not in {"{", "[", "｛", "［"}:
         return None
-    for repaired in (stripped, _mend(stripped)):
-        try:
-            return json.loads(repaired, strict=False, parse_constant=lambda name: None)
-        except (ValueError, RecursionError):
-            continue
-    mended = _mend(stripped)
-    closed = _close(mended, partial)
-    for repaired in dict.fromkeys((closed, _mend(closed))):
-        try:
-            return json.loads(repaired, strict=False, parse_constant=lambda name: None)
-        except (ValueError, RecursionError):
-            continue
-    return _repair(closed)
+    value = _strict(stripped)
+    if value is None:
+        mended = _mend(stripped)
+        value = _strict(mended)
+    if value is None:
+        closed = _close(mended, partial)
+        value = _strict(closed)
+    if value is None:
+        value = _strict(_mend(closed))
+    return _repair(closed) if value is None else value
+
+
+def _strict(text: str) -> Any:
+    """Parse as JSON (line breaks in strings and NaN allowed); None when it is none."""
+    try:
+        return json.loads(text, strict=False, parse_constant=lambda name: None)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _mend(text: str) -> str:
@@ -251,10 +257,14 @@ def _from_list(value: list[Any], keys: Sequence[str], list_key: str | None) -> A
     return {list_key: value} if list_key is not None else None
 
 
+def _clean_object(value: dict[Any, Any]) -> dict[str, Any]:
+    return {str(_clean(key)): _clean(item) for key, item in value.items()}
+
+
 def _clean(value: Any) -> Any:
     """Numbers finite, strings writable as UTF-8, keys strings."""
     if isinstance(value, dict):
-        return {str(_clean(key)): _clean(item) for key, item in value.items()}
+        return _clean_object(value)
     if isinstance(value, list):
         return [_clean(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -166,7 +166,6 @@ def test_prefixes_of_documents_and_questions(llmsim: LlmSim, tmp_path: Path) -> 
 @given(st.text(min_size=1, max_size=400), st.integers(1, 40))
 def test_windows_make_up_the_text(text: str, limit: int) -> None:
     parts = windows(text, limit, lambda part: len(part.split()) + len(part) // 5)
-    assert "".join(part for part, _ in parts).split() == text.split() or any(len(p) <= limit for p, _ in parts)
     kept = "".join(part for part, _ in parts)
     assert [c for c in kept if not c.isspace()] == [c for c in text if not c.isspace()]
     assert all(tokens <= limit or len(part) == 1 for part, tokens in parts)
@@ -209,7 +208,7 @@ def test_the_configured_model_else_the_embedded_one(llmsim: LlmSim, tmp_path: Pa
         async with Gateway(plain) as gateway:
             local = embedder(plain, gateway)
             assert isinstance(local, LocalEmbedder)
-            assert local.model == "embedded/bge-small-en-v1.5"
+            assert local.model.startswith("embedded/bge-small-en-v1.5")
 
     asyncio.run(main())
 

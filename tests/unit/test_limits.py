@@ -136,6 +136,14 @@ def test_retry_after() -> None:
     [
         (429, "Rate limit reached", "rate_limit_exceeded", "rate_limit"),
         (429, "You exceeded your current quota, please check your plan", "insufficient_quota", "quota"),
+        (
+            429,
+            "You exceeded your current quota, please check your plan and billing. Please retry in 34s",
+            "",
+            "rate_limit",
+        ),
+        (429, "Rate limit reached. Add a payment method at platform.openai.com/account/billing", "", "rate_limit"),
+        (429, "Insufficient balance", "", "quota"),
         (402, "Insufficient Balance", "", "quota"),
         (401, "Incorrect API key", "invalid_api_key", "authentication"),
         (403, "Country not supported", "", "authentication"),
@@ -148,6 +156,7 @@ def test_retry_after() -> None:
         (413, "", "", "context_length"),
         (400, "filtered due to Azure's content management policy", "content_filter", "content_filter"),
         (400, "unknown parameter", "", "bad_request"),
+        (400, "unknown parameter: safety_settings", "", "bad_request"),
         (500, "oops", "", "server"),
         (503, "Loading model", "", "server"),
         (529, "overloaded", "", "server"),
@@ -159,6 +168,13 @@ def test_what_errors_mean(status: int, message: str, code: str, kind: str) -> No
     assert error.kind == kind
     passing = kind in ("rate_limit", "server", "timeout")
     assert isinstance(error, PassingError if passing else PermanentError)
+
+
+def test_a_wait_that_only_the_message_tells() -> None:
+    for message, wait in (("Please try again in 1.5s.", 1.5), ("try again in 20ms", 0.02), ("try again later", None)):
+        error = classify(429, message)
+        assert isinstance(error, PassingError)
+        assert error.retry_after == wait
 
 
 def test_redaction() -> None:

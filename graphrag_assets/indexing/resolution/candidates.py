@@ -6,7 +6,6 @@ compared with everything. Which pairs come out is a function of the set of title
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -80,9 +79,8 @@ def _core_keys(name: Name) -> Iterator[str]:
     if not name.latin or not name.core:
         return
     yield name.joined
-    written = keys.umlauts_written_out(name.title)
-    if written:
-        yield written
+    if name.written:
+        yield name.written
     if name.core[0] in ("A", "AN", "THE") and len(name.core) > 1:
         yield "".join(name.core[1:])
     if name.possessive != name.core:
@@ -126,6 +124,7 @@ def _slip_keys(name: Name) -> Iterator[str]:
         if len(word) >= 6 and word.isalpha():
             yield f"1 {keys.phonetic(word)}"
             yield f"2 {word[:4]} {word[-3:]}"
+            yield f"3 {''.join(sorted(word))}"
         return
     if not 2 <= len(tokens) <= 6:
         return
@@ -279,15 +278,11 @@ def _pairs_of_block(
 
 def _near_pairs(names: Sequence[Name], block: list[int]) -> Iterator[Pair]:
     """Pairs of a block whose letters differ by a slip or two, compared in bulk."""
-    letters = [_single_letters("".join(_slip_tokens(names[i]))) for i in block]
+    letters = [keys.single_letters("".join(_slip_tokens(names[i]))) for i in block]
     distances = cdist(letters, letters, scorer=OSA.distance, score_cutoff=MOST_SLIPS, dtype=np.uint8)
     first, second = np.nonzero(np.triu(distances <= MOST_SLIPS, k=1))
     for i, j in zip(first.tolist(), second.tolist(), strict=True):
         yield block[i], block[j]
-
-
-def _single_letters(word: str) -> str:
-    return re.sub(r"(.)\1+", r"\1", word)
 
 
 def _pair_short_forms(

@@ -20,6 +20,8 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 #: Words, with the signs that make another word of them (C++, C#, .NET), and numbers with what stands between digits.
 _TOKENS = re.compile(r"(?:(?<!\S)\.(?=[^\W\d_]))?[^\W_](?:[^\W_]|[+#%]|(?<=\d)[./:-](?=\d))*|[$€£#]\d+(?:[./:-]\d+)*")
 _BRACKETS = re.compile(r"\s*[(\[]([^()\[\]]+)[)\]]\s*$")
+_RUNS = re.compile(r"(.)\1+")
+_VOWELS = re.compile("[AEIOUYHW]")
 _FINAL_POSSESSIVE = re.compile(r"(?:['’]S|(?<=S)['’])$")
 _SPECIAL_LETTERS = str.maketrans(
     {
@@ -42,8 +44,8 @@ _UMLAUTS = str.maketrans({"Ä": "AE", "Ö": "OE", "Ü": "UE", "Å": "AA", "Ø": 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u3130-\u318f\u31a0-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-#: A The that short names need: THE WHO is not the WHO.
-_SHORTEST_WITHOUT_ARTICLE = 4
+#: Letters from which a name does not need its THE: THE WHO is not the WHO.
+SHORTEST_WITHOUT_ARTICLE = 4
 _ACRONYM = re.compile(r"[A-Z]{2,6}")
 
 
@@ -63,6 +65,7 @@ class Name:
         person: The title as a personal name; None where it cannot be one.
         letters: Letters of the title where it can be an acronym, else empty.
         possessive: Core without a final 'S; equal to the core when there is none.
+        written: Joined core with Ä, Ö, Ü written AE, OE, UE (and Å, Ø likewise); empty where it has none of them.
     """
 
     title: str
@@ -76,6 +79,7 @@ class Name:
     person: Person | None
     letters: str
     possessive: tuple[str, ...]
+    written: str = ""
 
     @property
     def joined(self) -> str:
@@ -98,36 +102,38 @@ def spelling_key(title: str) -> str:
         kept = "".join(c if unicodedata.category(c)[0] not in "PZC" else " " for c in title.upper())
         return ("" if _UNSPACED.search(kept) else " ").join(kept.split()) or title
     tokens = tuple(_join_initials(_tokens(title.upper())))
-    if len(tokens) > 1 and tokens[0] == "THE" and sum(map(len, tokens[1:])) >= _SHORTEST_WITHOUT_ARTICLE:
+    if len(tokens) > 1 and tokens[0] == "THE" and sum(map(len, tokens[1:])) >= SHORTEST_WITHOUT_ARTICLE:
         tokens = tokens[1:]
     return " ".join(tokens) or title
 
 
-def analyse(title: str, kind: str = "") -> Name:
+def analyse(title: str, kind: str = "", key: str = "") -> Name:
     """Analyse a title.
 
     Args:
         title: Canonical title.
         kind: Its kind, as :func:`kind_of` gives it.
+        key: Its :func:`spelling_key`, where it is known already.
     """
-    key = spelling_key(title)
+    key = key or spelling_key(title)
     if not is_latin(title):
         return Name(title, kind, key, False, (), (), "", (), None, "", ())
     folded = fold(title.upper())
     outer, inner = _without_brackets(folded)
     person = parse_person(outer, sure=kind == "person") if kind in ("person", "", "phrase") else None
-    raw = _tokens(outer)
-    if person is not None and person.reordered:
-        raw = [*person.given, person.surname]
-    core, legal = _core(raw, kind)
+    tokens, inner_tokens = _tokens(outer), _tokens(inner) if inner else []
+    in_order = [*person.given, person.surname] if person is not None and person.reordered else tokens
+    core, legal = _core(in_order, kind)
     possessive = core
     if _FINAL_POSSESSIVE.search(outer) and core and core[-1].endswith("S") and len(core[-1]) > 2:
         stem = core[-1] if re.search(r"S['’]$", outer) else core[-1][:-1]
         possessive = (*core[:-1], stem)
-    marks = _marks(core, _tokens(inner), kind, person)
-    joined_title = "".join(_tokens(outer))
-    letters = joined_title if kind != "person" and _is_acronym(outer, joined_title) else ""
-    return Name(title, kind, key, True, core, legal, " ".join(_tokens(inner)), marks, person, letters, possessive)
+    marks = _marks(core, inner_tokens, kind, person)
+    letters = "".join(tokens) if kind != "person" and _is_acronym(outer, "".join(tokens)) else ""
+    written = _umlauts_written_out(title, kind)
+    return Name(
+        title, kind, key, True, core, legal, " ".join(inner_tokens), marks, person, letters, possessive, written
+    )
 
 
 def fold(text: str) -> str:
@@ -136,14 +142,6 @@ def fold(text: str) -> str:
         return text
     decomposed = unicodedata.normalize("NFKD", text.translate(_SPECIAL_LETTERS))
     return "".join(c for c in decomposed if not unicodedata.combining(c))
-
-
-def umlauts_written_out(title: str) -> str:
-    """The title with Ä, Ö, Ü as AE, OE, UE (and Å, Ø likewise), folded; empty where it has none of them."""
-    if title.isascii():
-        return ""
-    written = title.upper().translate(_UMLAUTS)
-    return "" if written == title.upper() else "".join(_tokens(fold(written)))
 
 
 def accents_agree(a: str, b: str) -> bool:
@@ -160,14 +158,14 @@ def accent_count(title: str) -> int:
 
 
 def singular(token: str) -> str:
-    """An English plural without its ending; other words as they are."""
-    if len(token) < 4 or not token.endswith("S") or token.endswith(("SS", "US", "IS")):
+    """A form that an English noun and its plural share: HOUSE and HOUSES give HOUS, PARTY and PARTIES give PARTY."""
+    if len(token) < 4:
         return token
     if token.endswith("IES") and len(token) > 4:
         return token[:-3] + "Y"
-    if token.endswith(("SES", "XES", "ZES", "CHES", "SHES")) and len(token) > 5:
-        return token[:-2]
-    return token[:-1]
+    if token.endswith("S") and not token.endswith(("SS", "US", "IS")):
+        token = token[:-1]
+    return token[:-1] if token.endswith(("SE", "XE", "ZE", "CHE", "SHE")) and len(token) > 4 else token
 
 
 def initialisms(name: Name) -> frozenset[str]:
@@ -175,13 +173,20 @@ def initialisms(name: Name) -> frozenset[str]:
     if not name.latin or len(name.core) < 2:
         return frozenset()
     forms = set()
-    for tokens in ((*name.core, *name.legal), name.core):
+    for legal_forms in range(len(name.legal) + 1):
+        tokens = (*name.core, *name.legal[:legal_forms])
         for chosen in (tokens, tuple(t for t in tokens if t not in words.SMALL_WORDS)):
             if 2 <= len(chosen) <= 6 and all(t[0].isalpha() for t in chosen):
                 forms.add("".join(t[0] for t in chosen))
     return frozenset(forms)
 
 
+def single_letters(word: str) -> str:
+    """The word with every run of one letter as a single one: HALLORAN and HALORAN are the same so."""
+    return _RUNS.sub(r"\1", word)
+
+
+@lru_cache(maxsize=65536)
 def phonetic(token: str) -> str:
     """A rough English sound of a word: consonant classes without vowels; for blocking, never evidence by itself.
 
@@ -190,8 +195,7 @@ def phonetic(token: str) -> str:
     for pattern, sound in _SOUNDS:
         token = pattern.sub(sound, token)
     first, rest = token[:1], token[1:]
-    code = ("A" if first in "AEIOUY" else first) + re.sub("[AEIOUYHW]", "", rest)
-    return re.sub(r"(.)\1+", r"\1", code)
+    return single_letters(("A" if first in "AEIOUY" else first) + _VOWELS.sub("", rest))
 
 
 _SOUNDS = [
@@ -233,8 +237,11 @@ def is_latin(text: str) -> bool:
 
 
 def _tokens(text: str) -> list[str]:
-    text = _MARKS_OF_TRADE.sub("", _APOSTROPHES.sub("", text)).replace("&", " AND ")
-    text = _THOUSANDS.sub("", _DASHES.sub("-", text))
+    text = _APOSTROPHES.sub("", text).replace("&", " AND ")
+    if not text.isascii():
+        text = _DASHES.sub("-", _MARKS_OF_TRADE.sub("", text))
+    if "," in text:
+        text = _THOUSANDS.sub("", text)
     tokens = _TOKENS.findall(text)
     if "CO" in tokens:  # CO-OPERATIVE is one word
         return " ".join(tokens).replace("CO OPERATIVE", "COOPERATIVE").replace("CO OP", "COOP").split()
@@ -255,6 +262,13 @@ def _join_initials(tokens: list[str]) -> list[str]:
     return joined
 
 
+def _umlauts_written_out(title: str, kind: str) -> str:
+    if title.isascii():
+        return ""
+    written = title.upper().translate(_UMLAUTS)
+    return "" if written == title.upper() else "".join(_core(_tokens(_without_brackets(fold(written))[0]), kind)[0])
+
+
 def _without_brackets(text: str) -> tuple[str, str]:
     match = _BRACKETS.search(text)
     if match is None or not text[: match.start()].strip():
@@ -264,7 +278,7 @@ def _without_brackets(text: str) -> tuple[str, str]:
 
 def _core(tokens: list[str], kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     tokens = _join_initials(tokens)
-    if len(tokens) > 1 and tokens[0] == "THE" and sum(map(len, tokens[1:])) >= _SHORTEST_WITHOUT_ARTICLE:
+    if len(tokens) > 1 and tokens[0] == "THE" and sum(map(len, tokens[1:])) >= SHORTEST_WITHOUT_ARTICLE:
         tokens = tokens[1:]
     legal: list[str] = []
     if kind not in ("person", "EVENT", "value"):

@@ -86,7 +86,14 @@ def build_nodes(profiles: pa.Table, overrides: Overrides, *, by_spelling: bool) 
     for rows in [*spellings.values(), *(r for r in alone if titles[r[0]] not in forced_titles)]:
         rows.sort(key=rank)
         nodes.append(
-            (rank(rows[0]), Node(tuple(titles[r] for r in rows), (analyse(titles[rows[0]], kind(rows)),), tuple(rows)))
+            (
+                rank(rows[0]),
+                Node(
+                    tuple(titles[r] for r in rows),
+                    (analyse(titles[rows[0]], kind(rows), key_of[rows[0]]),),
+                    tuple(rows),
+                ),
+            )
         )
     nodes.sort(key=lambda item: item[0])
     return [*sorted(forced, key=lambda node: node.title), *(node for _, node in nodes)]

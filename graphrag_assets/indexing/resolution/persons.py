@@ -11,6 +11,8 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['’]S\b|S['’](?:\s|$)")
 _MOST_WORDS = 5
 _VOWELS = frozenset("AEIOUY")
+#: Particles that are given names as well, at the beginning of a name.
+_GIVEN_NAMES_TOO = frozenset({"AL", "BEN", "DEL"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ def parse_person(title: str, sure: bool) -> Person | None:
         parts = parts[:-1]
     if len(parts) > 1 and parts[-1] in words.ROMAN_NUMERALS:
         generation, parts = words.ROMAN_NUMERALS[parts[-1]], parts[:-1]
+    if parts and parts[0] == "A" and not title.startswith("A."):
+        return None  # an article
     if not parts or len(parts) > _MOST_WORDS or len(parts[-1]) < 2 or any(part in words.NOT_IN_NAMES for part in parts):
         return None
     given, surname = _surname(parts)
@@ -115,7 +119,7 @@ def _honorifics(parts: list[str], sure: bool) -> tuple[list[str], list[str]]:
 
 def _surname(parts: list[str]) -> tuple[tuple[str, ...], str]:
     start = len(parts) - 1
-    for i in range(1, len(parts) - 1):
+    for i in range(0 if parts[0] not in _GIVEN_NAMES_TOO else 1, len(parts) - 1):
         if parts[i] in words.PARTICLES:
             start = i
             break

@@ -7,11 +7,10 @@ of the settings cut through them. A rule either finds evidence, or finds none (s
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
-from rapidfuzz.distance import OSA, JaroWinkler
+from rapidfuzz.distance import OSA
 
 from graphrag_assets.indexing.resolution import keys, words
 from graphrag_assets.indexing.resolution.corpus import Corpus
@@ -108,19 +107,19 @@ def _names(a: Name, b: Name, corpus: Corpus) -> Judgement:
         personal = "person" in (a.kind, b.kind)
         score = 0.94 if len(a.joined) >= 6 and not personal else 0.8
         return Judgement(score, "spacing", "same letters, other spaces")
-    written = keys.umlauts_written_out(a.title), keys.umlauts_written_out(b.title)
-    if written[0] == b.joined or written[1] == a.joined:
+    if a.written == b.joined or b.written == a.joined:
         return Judgement(0.95, "accent", "an umlaut written out")
     if (a.possessive != a.core and a.possessive == b.core) or (b.possessive != b.core and b.possessive == a.core):
         known = a.kind == b.kind != ""
         return Judgement(0.92 if known else 0.8, "possessive", "one is the possessive of the other")
-    if a.core[:-1] == b.core[:-1] and keys.singular(a.core[-1]) == keys.singular(b.core[-1]):
+    if a.core[:-1] == b.core[:-1] and a.legal == b.legal and keys.singular(a.core[-1]) == keys.singular(b.core[-1]):
         return _plural(a, b)
     if len(a.core) > 1 and sorted(a.core) == sorted(b.core):
         return Judgement(0.78, "word_order", "same words in another order")
-    article = _without_article(a.core) == _without_article(b.core)
-    if article:
-        return Judgement(0.93 if "person" not in (a.kind, b.kind) else 0.8, "article", "an article left out")
+    bare = _without_article(a.core)
+    if bare == _without_article(b.core):
+        unsure = "person" in (a.kind, b.kind) or len("".join(bare)) < keys.SHORTEST_WITHOUT_ARTICLE
+        return Judgement(0.7 if unsure else 0.93, "article", "an article left out")
     if not a.inner and not b.inner and a.legal == b.legal:
         judgement = _misspelling(a, b, corpus)
         return judgement if judgement.score else _contained(a, b)
@@ -131,14 +130,15 @@ def _same_core(a: Name, b: Name) -> Judgement:
     """Equal but for accents, abbreviations, number words, legal forms or brackets."""
     if a.inner != b.inner and a.inner and b.inner:
         return Judgement(0.3, "brackets", f"({a.inner}) and ({b.inner}) tell them apart", conflict=True)
-    if a.legal != b.legal and a.legal and b.legal:
+    shared = min(len(a.legal), len(b.legal))
+    if a.legal[:shared] != b.legal[:shared]:
         return Judgement(0.7, "legal_suffix", f"legal forms differ: {' '.join(a.legal)} and {' '.join(b.legal)}")
     if a.inner != b.inner:
         return _brackets(a, b)
     if a.legal != b.legal:
-        bare, form = (a, b.legal) if b.legal else (b, a.legal)
+        bare, form = (a, b.legal[shared:]) if len(b.legal) > shared else (b, a.legal[shared:])
         shorter: Shorter = "first" if bare is a else "second"
-        unsure = len(bare.core) == 1 and (bare.kind in ("", "phrase") or len(bare.joined) < 4)
+        unsure = len(bare.core) == 1 and not bare.legal and (bare.kind in ("", "phrase") or len(bare.joined) < 4)
         weak = all(f in words.WEAK_LEGAL_FORMS for f in form)
         same = bare.kind == "organization" or not weak
         score = 0.75 if unsure or not same or bare.kind == "place" else 0.93
@@ -213,9 +213,9 @@ def slip(a: str, b: str) -> str:
         last), edge (one letter at an end, where endings carry meaning: MARTIN and MARTINE), two (two letters of a long
         word), or empty.
     """
-    if _single_letters(a) == _single_letters(b):
-        return "double"
     distance = OSA.distance(a, b, score_cutoff=2)
+    if distance <= 2 and keys.single_letters(a) == keys.single_letters(b):
+        return "double"
     if distance == 1:
         if sorted(a) == sorted(b):
             return "swap" if a[0] == b[0] and a[-1] == b[-1] else "edge"
@@ -270,10 +270,6 @@ def slip_score(kind_of_slip: str, length: int, *, alone: bool, asymmetric: bool)
 def _asymmetric(a: Name, b: Name, corpus: Corpus) -> bool:
     low, high = sorted((corpus.frequency.get(a.title, 1), corpus.frequency.get(b.title, 1)))
     return low <= _MOST_OF_A_SLIP and high >= _LEAST_RATIO * low
-
-
-def _single_letters(word: str) -> str:
-    return re.sub(r"(.)\1+", r"\1", word)
 
 
 # --- persons ---------------------------------------------------------------------------------------------------------
@@ -348,15 +344,21 @@ def _same_surname(a: Name, b: Name, p: Person, q: Person) -> Judgement:
         if any(len(x) == 1 for x in (p.given if given.first_shorter else q.given)):
             return Judgement(0.93 - sure, "initials", "same surname, and the initials agree", shorter)
         return Judgement(0.92 - sure, "given_names", "same surname, one leaves out a given name", shorter)
-    if p.root == q.root:
-        return Judgement(0.8, "nickname", f"{p.given[0]} and {q.given[0]} are forms of {p.root}")
     first, second = p.given[0], q.given[0]
-    similar = min(len(first), len(second)) >= 4 and (
-        keys.phonetic(first) == keys.phonetic(second) or JaroWinkler.similarity(first, second) >= 0.9
-    )
-    if similar and len(p.given) == len(q.given):
+    if first != second and compare_given((p.root, *p.given[1:]), (q.root, *q.given[1:])).agree:
+        return Judgement(0.8, "nickname", f"{first} and {second} are forms of {p.root}")
+    if first != second and _alike(first, second) and compare_given(p.given[1:], q.given[1:]).agree:
         return Judgement(0.68, "misspelling", f"given names {first} and {second} are alike, but may be two persons")
-    return Judgement(0.0, "given_name", f"given names differ: {first} and {second}", conflict=True)
+    told = f"{first} and {second}" if first != second else f"{' '.join(p.given)} and {' '.join(q.given)}"
+    return Judgement(0.0, "given_name", f"given names differ: {told}", conflict=True)
+
+
+def _alike(first: str, second: str) -> bool:
+    """Whether two given names are nearly spelt alike, or sound alike and are not spelt too differently."""
+    if min(len(first), len(second)) < 3:
+        return False
+    similarity = OSA.normalized_similarity(first, second)
+    return similarity >= 0.75 or (similarity >= 0.5 and keys.phonetic(first) == keys.phonetic(second))
 
 
 def _equal_names(a: Name, b: Name, p: Person, q: Person) -> Judgement:
@@ -392,6 +394,6 @@ def _other_surname(a: Name, b: Name, p: Person, q: Person, corpus: Corpus) -> Ju
             return NOTHING
     elif sorted((*p.given, p.surname)) == sorted((*q.given, q.surname)):
         return Judgement(0.78, "word_order", "same words in another order")
-    if keys.umlauts_written_out(a.title) == b.joined or keys.umlauts_written_out(b.title) == a.joined:
+    if a.written == b.joined or b.written == a.joined:
         return Judgement(0.95, "accent", "an umlaut written out")
     return Judgement(0.0, "surname", f"surnames differ: {p.surname} and {q.surname}", conflict=True)
