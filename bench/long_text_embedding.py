@@ -1,14 +1,15 @@
 """Which vectors of a text that is longer than the embedding model's window retrieve best?
 
-Text units of some 1,200 tokens are embedded in windows of several sizes; a question then finds them by one pooled vector
-(mean of the windows, plain or weighted by length, the first window alone) or by several vectors (the best window, the
-best two, best and mean together).
+Text units of some 1,200 tokens are embedded in windows of several sizes; a question then finds them by one pooled
+vector (mean of the windows, plain or weighted by length, the first window alone) or by several vectors (the best
+window, the best two, best and mean together).
 
 Two retrieval sets are made of the data folder (environment variable GRAPHRAG_SHARED, else ../shared):
 
-* novels: units of six books. The gold units of a question are those that hold most of the words of an evidence statement,
-  weighted by rarity; a question counts by the share of its statements found. All books are searched at once.
-* musique: Wikipedia passages in random order, joined to units; the gold units hold the passages that the question needs.
+* novels: units of six books. The gold units of a question are those that hold most of the words of an evidence
+  statement, weighted by rarity; a question counts by the share of its statements found. All books are searched at once.
+* musique: Wikipedia passages in random order, joined to units; the gold units hold the passages that the question
+  needs.
 
     python bench/long_text_embedding.py [--windows 126 254 510] [--questions N]
 """
@@ -127,7 +128,15 @@ def recall(scores: np.ndarray, gold: list[list[set[int]]]) -> dict[str, float]:
     ranking = np.argsort(-scores, axis=1, kind="stable")
     return {
         f"R@{k}": round(
-            float(np.mean([np.mean([bool(units & set(row[:k])) for units in wanted]) for row, wanted in zip(ranking, gold, strict=True)])), 3
+            float(
+                np.mean(
+                    [
+                        np.mean([bool(units & set(row[:k])) for units in wanted])
+                        for row, wanted in zip(ranking, gold, strict=True)
+                    ]
+                )
+            ),
+            3,
         )
         for k in CUTS
     }
@@ -153,7 +162,10 @@ def measure(data: RetrievalSet, model: str, window: int) -> list[dict[str, objec
         "half best, half mean": lambda: 0.5 * best(scores, owners, n) + 0.5 * mean,
     }
     common = {"set": data.name, "model": model, "window": window, "vectors_per_unit": round(len(vectors) / n, 2)}
-    return [{**common, "way": name, **recall(way(), data.gold), "cpu_seconds": round(seconds, 1)} for name, way in ways.items()]
+    return [
+        {**common, "way": name, **recall(way(), data.gold), "cpu_seconds": round(seconds, 1)}
+        for name, way in ways.items()
+    ]
 
 
 def main() -> None:

@@ -47,7 +47,8 @@ class RecordedModel:
         self.answers = {(c["kind"], c["target"]): c["response"] for c in calls}
         entities = {r["id"]: r["title"] for r in pq.read_table(folder / "expected" / "entities.parquet").to_pylist()}
         communities = pq.read_table(folder / "expected" / "communities.parquet").to_pylist()
-        self.members = {str(c["community"]): {entities[i] for i in c["entity_ids"]} for c in communities}
+        members = {str(c["community"]): {entities[i] for i in c["entity_ids"]} for c in communities}
+        self.members = {c: m for c, m in members.items() if ("community_report", c) in self.answers}
         self.asked: Counter[str] = Counter()
 
     def answer(self, messages: list[dict[str, str]]) -> str:

@@ -292,7 +292,9 @@ def _read_numbers(text: str) -> Iterator[Number]:
         step = _step(exact, fraction) * factor
         units = [*(["%"] if per_cent else []), *content_words(" ".join(text[match.end() :].split()[:4]))[:3]]
         head = units[0] if units else ""
-        yield Number(exact * factor, " ".join(match.group().split()), head, frozenset(units), step, bool(_VAGUE.search(before)))
+        yield Number(
+            exact * factor, " ".join(match.group().split()), head, frozenset(units), step, bool(_VAGUE.search(before))
+        )
 
 
 def _step(value: float, fraction: str | None) -> float:

@@ -26,6 +26,9 @@ from graphrag_assets.indexing.leiden import Graph, Part
 
 Integers = NDArray[np.int64]
 
+#: A relationship of weight 0 binds with this share of the lightest other weight.
+_WEIGHTLESS = 1e-3
+
 
 @dataclass(frozen=True)
 class LevelStatistics:
@@ -105,7 +108,7 @@ def cluster(
         Communities and statistics. Without relationships there are no communities.
 
     Raises:
-        ValueError: A title occurs twice, or a weight is not a finite number above 0.
+        ValueError: A title occurs twice, or a weight is not a finite number of at least 0.
     """
     links = _Links.read(entities, relationships)
     graph = Graph.from_edges(len(links.titles), links.source, links.target, links.weight)
@@ -201,20 +204,27 @@ class _Links:
             relationships["text_unit_ids"],
             source[known],
             target[known],
-            _floats(relationships["weight"]),
+            _binding(_floats(relationships["weight"])),
             int(np.count_nonzero(~known)),
         )
 
 
 def _check_weights(relationships: pa.Table) -> None:
     weight = _floats(relationships["weight"])
-    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
     if len(wrong):
         row = relationships.select(["source", "target", "weight"]).slice(int(wrong[0]), 1).to_pylist()[0]
         raise ValueError(
             f"relationships: weight of {row['source']!r} - {row['target']!r} is {row['weight']}; clustering needs "
-            f"finite weights above 0 ({len(wrong)} of {len(weight)} rows have none). Drop these rows or weigh them"
+            f"finite weights, not below 0 ({len(wrong)} of {len(weight)} rows have others). Drop or mend these rows"
         )
+
+
+def _binding(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights with which relationships bind: those of weight 0 hardly, but they do, or their entities would be lost."""
+    positive = weight[weight > 0]
+    lightest = float(positive.min()) if len(positive) else 1.0
+    return np.where(weight > 0, weight, _WEIGHTLESS * lightest)
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

@@ -268,7 +268,7 @@ def _units(left: Clause, right: Clause) -> set[str]:
 
 
 def _dates_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
-    """Values of two clauses whose dates or times of day exclude each other; with other figures they are other events."""
+    """Values of two clauses whose dates or times exclude each other; where figures differ too, these are two events."""
     a, b = left.clause, right.clause
     if any(x.counts_same_as(y) and not x.agrees_with(y) for x in left.numbers for y in right.numbers):
         return None

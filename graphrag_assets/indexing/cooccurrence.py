@@ -91,10 +91,17 @@ class _Sentence:
         words = len(body.split())
         statement = not body.rstrip("\"'”’)]» ").endswith(("?", "？", "؟"))
         #: What speaks for the sentence as a description: a statement that can be read alone, of a fair length.
-        self.quality = (statement, words <= LONGEST_DESCRIPTION, not _PRONOUN.match(body), min(words, LONGEST_DESCRIPTION), -self.start)
+        self.quality = (
+            statement,
+            words <= LONGEST_DESCRIPTION,
+            not _PRONOUN.match(body),
+            min(words, LONGEST_DESCRIPTION),
+            -self.start,
+        )
 
     def excerpt(self, first: int, last: int) -> str:
-        """The sentence on one line; of one that is too long, the words around two positions, with … where it was cut."""
+        """The sentence on one line; of one that is too long, the words around two positions, with … where it was
+        cut."""
         body = self._text[self.start : self.end]
         words = list(re.finditer(r"\S+", body))
         if len(words) <= LONGEST_DESCRIPTION:
@@ -138,7 +145,9 @@ def _entities(text_unit_id: str, sentences: Sequence[_Sentence]) -> list[Row]:
 
 
 def _entity(text_unit_id: str, title: str, places: list[tuple[_Sentence, Mention]]) -> Row:
-    sentence, mention = max(places, key=lambda place: (place[1].subject and place[0].quality[0], *place[0].quality, -place[1].start))
+    sentence, mention = max(
+        places, key=lambda place: (place[1].subject and place[0].quality[0], *place[0].quality, -place[1].start)
+    )
     types = Counter(m.type for _, m in places if m.type not in ("", NOUN_PHRASE)) or Counter(m.type for _, m in places)
     return {
         "text_unit_id": text_unit_id,
@@ -167,7 +176,9 @@ def _relationships(text_unit_id: str, sentences: Sequence[_Sentence], span: Span
     return [_relationship(text_unit_id, pair, shared.get(pair, []), span) for pair in pairs]
 
 
-def _relationship(text_unit_id: str, pair: tuple[str, str], places: list[tuple[_Sentence, Mention, Mention]], span: Span) -> Row:
+def _relationship(
+    text_unit_id: str, pair: tuple[str, str], places: list[tuple[_Sentence, Mention, Mention]], span: Span
+) -> Row:
     description = ""
     if places:
         sentence, a, b = max(places, key=lambda place: ((place[1].subject or place[2].subject), *place[0].quality))

@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 
 #: Findings of a report beside those on contradictions.
 _MOST_FINDINGS = 10
-#: Most contradictions that one report tells.
+#: Contradictions that a report tells one by one; it sums up further ones.
 _MOST_CONFLICTS = 5
 _SENTENCES_OF_FINDING = 3
 _SENTENCES_OF_SUMMARY = 3
@@ -97,6 +97,8 @@ def relationship_descriptions(
 
 def _description(statements: Sequence[Statement], weights: Mapping[str, float], max_sentences: int, name: str) -> str:
     pool = [s for s in statements if s.complete] or list(statements)
+    if len(pool) <= 1:
+        return pool[0].text if pool and max_sentences > 0 else ""
     ranked = Ranked(pool, weights)
     introduces = re.compile(re.escape(name) + f"(?:{_INTRODUCTION})") if name else None
     chosen: list[int] = []
@@ -187,7 +189,7 @@ def extractive_report(
     units = {unit for row in members for unit in row["text_unit_ids"]}
     degrees = sum(corpus.degrees.get(row["title"], 0) for row in members)
     value, reason = rating(degrees, sum(corpus.degrees.values()), len(units), corpus.text_units)
-    told = [conflict_finding(c, corpus.statements.name(c.title)) for c in conflicts[:_MOST_CONFLICTS]]
+    told = _conflict_findings(conflicts, corpus.statements)
     return Report(
         title=join_names([corpus.statements.name(title) for title in community.leading(3)]),
         summary=community.summary(),
@@ -195,6 +197,19 @@ def extractive_report(
         rating=value,
         rating_explanation=reason,
     )
+
+
+def _conflict_findings(conflicts: Sequence[Conflict], statements: Statements) -> list[Finding]:
+    """A finding for each of the most certain contradictions, and one that says what the others are about."""
+    told = [conflict_finding(c, statements.name(c.title)) for c in conflicts[:_MOST_CONFLICTS]]
+    if rest := conflicts[_MOST_CONFLICTS:]:
+        names = sorted({statements.name(c.title) for c in rest})
+        units = list(dict.fromkeys(side.text_unit_id for c in rest for side in (c.first, c.second)))
+        marker = format_citation([("Sources", units[:5], len(units) > 5)])
+        told.append(
+            Finding(f"{len(rest)} more disagreements of sources", f"They concern {join_names(names)}. {marker}")
+        )
+    return told
 
 
 @dataclass(frozen=True)

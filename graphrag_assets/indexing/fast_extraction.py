@@ -1,7 +1,7 @@
 """Extraction without a language model, on all cores: the fast method's counterpart of LLM extraction.
 
-Each text unit is analysed for itself, by the spaCy pipeline of the settings where its language is the pipeline's, else by
-rules. The rows therefore depend on the text unit and the settings alone, not on how many processes share the work.
+Each text unit is analysed for itself, by the spaCy pipeline of the settings where its language is the pipeline's, else
+by rules. The rows therefore depend on the text unit and the settings alone, not on how many processes share the work.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class Analyst:
     def __enter__(self) -> Analyst:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
@@ -105,7 +107,10 @@ class Analyst:
         if self._pool is None:
             # spawn: a copy of a process with threads (Dagster, models) may hang in a lock that no thread will open
             self._pool = ProcessPoolExecutor(
-                self._processes, multiprocessing.get_context("spawn"), _prepare, (self._settings.text_analyzer.model_name,)
+                self._processes,
+                multiprocessing.get_context("spawn"),
+                _prepare,
+                (self._settings.text_analyzer.model_name,),
             )
         futures = [self._pool.submit(_analyse_chunk, self._settings, chunk) for chunk in _chunks(units)]
         return [rows for future in futures for rows in future.result()]
@@ -114,7 +119,8 @@ class Analyst:
 def analyse_batch(
     text_units: Iterable[Mapping[str, Any]], settings: NlpSettings, processes: int | None = None, language: str = ""
 ) -> list[TextUnitRows]:
-    """Rows of the text units of one batch; see :meth:`Analyst.analyse`, which keeps its processes for the next batch."""
+    """Rows of the text units of one batch; see :meth:`Analyst.analyse`, which keeps its processes for the next
+    batch."""
     with Analyst(settings, processes) as analyst:
         return analyst.analyse(text_units, language)
 
@@ -141,7 +147,8 @@ def _analyse_chunk(settings: NlpSettings, units: Sequence[_Unit]) -> list[TextUn
 
 
 def _prepare(model_name: str) -> None:
-    """Set up a process: one thread for linear algebra, as the processes fill the cores; the pipeline loads on first use."""
+    """Set up a process: one thread for linear algebra, as the processes fill the cores; the pipeline loads on first
+    use."""
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     pipeline.cache_clear()

@@ -88,6 +88,8 @@ async def converse(
                 said.reason = f"gleaning {round_ + 1} {error.status}: {error.reason}"
             break
         _add(said, reply)
+        if reply.truncated and not said.reason:
+            said.reason = f"gleaning {round_ + 1} was cut; the records before the cut were kept"
     return said
 
 

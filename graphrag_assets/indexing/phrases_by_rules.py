@@ -4,7 +4,8 @@ What can be told without a model depends on the script:
 
 * scripts with capitals: runs of capitalised words, also across a small word as in *Leonardo da Vinci*; a single word at
   the start of a sentence counts only if the text capitalises it elsewhere too;
-* Chinese and Japanese: runs of katakana and of Latin letters, and sequences of 2-4 ideographs that occur at least twice;
+* Chinese and Japanese: runs of katakana and of Latin letters, and sequences of 2-4 ideographs that occur at least
+  twice;
 * Korean, Arabic, Hebrew, Hindi and others that put spaces between words but have no capitals: words that occur at least
   twice, Korean ones without their particles;
 * Thai, Lao, Khmer, Burmese, which put no spaces: sequences of 4-10 characters that occur at least twice.
@@ -23,13 +24,20 @@ from graphrag_assets.indexing.noun_phrases import NOUN_PHRASE, Mention, PhraseSe
 from graphrag_assets.text.names import canonical_title, clean_name
 from graphrag_assets.text.sentences import sentences
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _WORD = re.compile(r"[^\W\d_](?:[\w'’.&-]*\w)?")
-_CONNECTORS = frozenset(
-    "de da do dos das du des del della di la le los las el van von der den het ter zu zur bin ibn al y e i и of the & en av og och".split()
+_CONNECTORS = _words(
+    "de da do dos das du des del della di la le los las el van von der den het ter zu zur bin ibn al y e i и of the & "
+    "en av og och"
 )
-_ARTICLES = frozenset(
-    "der die das den dem des ein eine einen einem einer le la les un une des du el los las una unos il lo gli i uno o os as um uma de het een "
-    "en ett in im am bei mit für von à au aux dans en con por para per nel nella no na em и в на с по у о к".split()
+_ARTICLES = _words(
+    "der die das den dem des ein eine einen einem einer le la les un une des du el los las una unos il lo gli i uno o "
+    "os as um uma de het een en ett in im am bei mit für von à au aux dans en con por para per nel nella no na em и в "
+    "на с по у о к"
 )
 _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc][\u30a1-\u30fa\u30fb\u30fc]+")
 _HAN_RUN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々]{2,}")
@@ -40,7 +48,10 @@ _UNCASED_WORD = re.compile(r"[^\W\d_][\w\u0300-\u036f\u0591-\u05c7\u064b-\u0652\
 _HAN_GRAMMAR = frozenset(
     "的了是在我他她它们这那和与就不也都有而且但或着过被把让给从对于为以之其所者吗呢吧啊很更最只又还再要会能可将已没什么怎哪谁个一二三四五六七八九十"
 )
-_PARTICLES = re.compile("(?:에서는|으로는|에게서|이라고|에서|으로|에게|까지|부터|처럼|보다|라고|이다|했다|한다|은|는|이|가|을|를|의|에|로|와|과|도|만)$")
+_PARTICLES = re.compile(
+    "(?:에서는|으로는|에게서|이라고|에서|으로|에게|까지|부터|처럼|보다|라고|이다|했다|한다|"
+    "은|는|이|가|을|를|의|에|로|와|과|도|만)$"
+)
 _DIRECT_SPEECH = "\"'“”‘’«»([{—–-"
 
 
@@ -166,7 +177,11 @@ def _hangul(text: str, language: str) -> _Found:
 
 def _uncased(text: str, language: str) -> _Found:
     """Words of at least four letters, in scripts with spaces and without capitals, that occur at least twice."""
-    words = [m for m in _UNCASED_WORD.finditer(text) if m.group()[0].upper() == m.group()[0].lower() and not _HANGUL_WORD.match(m.group())]
+    words = [
+        m
+        for m in _UNCASED_WORD.finditer(text)
+        if m.group()[0].upper() == m.group()[0].lower() and not _HANGUL_WORD.match(m.group())
+    ]
     counts = Counter(m.group() for m in words)
     for match in words:
         word = match.group()

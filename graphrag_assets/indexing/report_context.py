@@ -17,6 +17,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from graphrag_assets.indexing.conflicts import Conflict
@@ -45,6 +46,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 }
 #: Sections in the order in which they are filled: what is left out comes from the end.
 _PRIORITY = ("Reports", "Conflicts", "Entities", "Claims", "Relationships")
+#: Share of the budget that contradictions may take: they must not crowd out what the community is.
+_CONFLICT_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -136,8 +139,12 @@ def build_context(
         _SubCommunity(row["community"], frozenset(sub_members.get(row["community"], ())), write.report(i, row))
         for i, row in enumerate(sub_reports, start=1)
     ]
+    told = _first(lines["Conflicts"], int(_CONFLICT_SHARE * max_tokens))
+    untold = len(lines["Conflicts"]) - len(told)
+    lines["Conflicts"] = told
     substituted = _substitute(lines, children, write.headers, max_tokens)
     text, tokens, kept = _fill(lines, write.headers, count_tokens, max_tokens)
+    trimmed = {name: len(lines[name]) - len(kept[name]) + (untold if name == "Conflicts" else 0) for name in SECTIONS}
     return ReportContext(
         text,
         {
@@ -149,7 +156,7 @@ def build_context(
         },
         tuple(line.conflict for line in kept["Conflicts"] if line.conflict),
         tuple(sorted(substituted)),
-        {name: len(lines[name]) - len(kept[name]) for name in SECTIONS if len(lines[name]) > len(kept[name])},
+        {name: count for name, count in trimmed.items() if count},
         tokens,
     )
 
@@ -243,6 +250,12 @@ def _csv(values: Iterable[Any]) -> str:
 
 
 # --- fitting ---------------------------------------------------------------------------------------------------------
+
+
+def _first(lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
+    """The first rows that together stay within some tokens."""
+    totals = accumulate(line.tokens for line in lines)
+    return [line for line, total in zip(lines, totals, strict=True) if total <= max_tokens]
 
 
 def _total(lines: Mapping[str, Sequence[_Line]], headers: Mapping[str, _Line]) -> int:

@@ -104,8 +104,8 @@ async def summarize_detailed(
     room = max_input_tokens - count_tokens(render(prompt, {**variables, "description_list": "[]"}))
     if room < _LEAST_ROOM:
         raise ValueError(
-            f"summarize_descriptions.max_input_tokens ({max_input_tokens}) leaves {room} tokens for descriptions beside "
-            f"the prompt, at least {_LEAST_ROOM} are needed; raise it or shorten the prompt"
+            f"summarize_descriptions.max_input_tokens ({max_input_tokens}) leaves {room} tokens for descriptions "
+            f"beside the prompt, at least {_LEAST_ROOM} are needed; raise it or shorten the prompt"
         )
     waiting = [truncate(text, room - _MARGIN) for text in distinct]
     summary, calls = waiting.pop(0), 0
@@ -125,7 +125,7 @@ async def summarize_detailed(
 def _fitting(
     texts: Sequence[str], room: int, count_tokens: Callable[[str], int], truncate: Callable[[str, int], str]
 ) -> list[str]:
-    """The longest run of texts from the first one on whose JSON list fits; at least two, shortened where they must be."""
+    """The longest run of texts from the first one on whose JSON list fits; at least two, shortened if they must."""
     taken: list[str] = []
     used = _MARGIN
     for text in texts:

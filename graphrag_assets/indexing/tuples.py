@@ -32,7 +32,7 @@ _KINDS = {
 }
 
 _END_MARK = re.compile(
-    r"[(（\[]?\s*[\"'*`]{0,3}(?:<\s*[|｜]?\s*>?\s*COMPLETE\s*[|｜]?\s*>|\{completion_delimiter\})[\"'*`]{0,3}(?:\s?[)）\]])?",
+    r"(?:[(（\[]\s*)?[\"'*`]{0,3}(?:<\s*[|｜]?\s*>?\s*COMPLETE\s*[|｜]?\s*>|\{completion_delimiter\})[\"'*`]{0,3}(?:\s?[)）\]])?",
     re.IGNORECASE,
 )
 _RECORD_START = re.compile(
@@ -41,7 +41,7 @@ _RECORD_START = re.compile(
     re.IGNORECASE,
 )
 _SPLIT = re.compile(DELIMITER)
-_SPLIT_WEAK = re.compile(rf"\s*{_WEAK_DELIMITER}\s*")
+_SPLIT_WEAK = re.compile(_WEAK_DELIMITER)
 # A delimiter that lost a character is recognised beside a quote only: <|"x" or "x"|>
 _BROKEN_DELIMITER = re.compile(r"(?<=[\"”])\s*\|>\s*(?=[\"“\d])|(?<=[\"”])\s*<\|\s*(?=[\"“\d])")
 _STRUCTURE = re.compile(

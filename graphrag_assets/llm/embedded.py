@@ -171,7 +171,8 @@ class _Bge(_Backend):
 
 
 class _Use(_Backend):
-    """Universal Sentence Encoder, multilingual: sixteen languages in one space; no difference of questions and texts."""
+    """Universal Sentence Encoder, multilingual: sixteen languages in one space; no difference of questions and
+    texts."""
 
     digest = USE_WEIGHTS.sha256
     dimension = 512
@@ -196,8 +197,8 @@ class _Use(_Backend):
 
     def vectors(self, pieces: Sequence[_Piece]) -> list[Floats]:
         encoder = self._encoder
-        # Alone, as a matrix product of other shape rounds otherwise; on one thread of the linear algebra library, as its
-        # threads wait by spinning and would cost ten times the work.
+        # Alone, as a matrix product of other shape rounds otherwise; on one thread of the linear algebra library, as
+        # its threads wait by spinning and would cost ten times the work.
         with _one_blas_thread():
             rows = side_by_side(lambda text: encoder.encode([text])[0], pieces, self._threads)
         return list(_unit(np.asarray(rows, dtype=np.float64).reshape(-1, self.dimension)))
@@ -230,7 +231,11 @@ def _behind_space(text: str, position: int) -> int:
     if position == 0:
         return 0
     window = text[max(0, position - 40) : position]
-    kept = len(window.rstrip()) if window[-1:].isspace() else max((i for i, c in enumerate(window) if c.isspace()), default=-1)
+    kept = (
+        len(window.rstrip())
+        if window[-1:].isspace()
+        else max((i for i, c in enumerate(window) if c.isspace()), default=-1)
+    )
     return position if kept < 0 or window[-1:].isspace() else position - len(window) + kept + 1
 
 

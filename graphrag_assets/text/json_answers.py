@@ -36,6 +36,7 @@ _ASCII = str.maketrans("｛｝［］：，＂", '{}[]:,"')
 # A single quote is structure where JSON punctuation touches it, else an apostrophe.
 _CLOSES = r"'(?=\s*(?:[:}\]]|,\s*['\"{\[\d-]))"
 _SINGLE_QUOTED = re.compile(rf"(?<=[{{\[,:])(\s*)'((?:[^'\\]|\\.|(?!{_CLOSES})')*+){_CLOSES}", re.DOTALL)
+_MISSING_COLON = re.compile(rf"(?<=[{{,])(\s*+{_STRING})(?=\s*[\"{{\[])", re.DOTALL)
 _UNOPENED_KEY = re.compile(r'^(\{\s*)([A-Za-z_]\w*"\s*:)')
 
 
@@ -167,6 +168,7 @@ def _mend(text: str) -> str:
         text = _SINGLE_QUOTED.sub(
             lambda m: m.group(1) + json.dumps(m.group(2).replace("\\'", "'"), ensure_ascii=False), text
         )
+    text = _MISSING_COLON.sub(r"\1:", text)
     text = _TRAILING_COMMA.sub(lambda m: m.group(1) or "", text)
     return _BARE_WORD.sub(lambda m: m.group(1) or _WORDS.get(m.group(2), "null"), text)
 

@@ -1,21 +1,22 @@
 """Sentence spans of plain text in any language, by rules and without a model.
 
-The rules look at a few characters around a possible end, so that an edit changes the sentences next to it and no others,
-and the cost grows linearly with the text, also where one line has megabytes. Three kinds of border exist:
+The rules look at a few characters around a possible end, so that an edit changes the sentences next to it and no
+others, and the cost grows linearly with the text, also where one line has megabytes. Three kinds of border exist:
 
 * lines: blank lines, headings, list items, table rows, and line breaks that no word wrap explains;
 * stops: full stops, question and exclamation marks of all scripts, with the quotes and brackets that close after them;
 * spaces after a long phrase in Thai and Lao, which write no stops.
 
-A full stop ends a sentence unless it belongs to an abbreviation, an initial, a number or a list marker, or the text goes
-on in lower case. Where a stop may be either ("Inc.", "U.S.", "B."), the next word decides: a word that often opens a
-sentence makes a border.
+A full stop ends a sentence unless it belongs to an abbreviation, an initial, a number or a list marker, or the text
+goes on in lower case. Where a stop may be either ("Inc.", "U.S.", "B."), the next word decides: a word that often opens
+a sentence makes a border.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 #: Stops that end a sentence without a following space: CJK, Devanagari, Arabic, Ethiopic, Burmese, Khmer, Tibetan, …
 _FULL_STOPS = "。！？｡؟۔।॥։።፧፨။។៕།༎܀܁܂᠃᠉꓿꛳꛷꯫᱾᱿"
@@ -46,31 +47,39 @@ _NARROWEST_WRAP = 40
 #: Characters without a space after which a space ends a sentence in Thai and Lao.
 _PHRASE = 20
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 #: Abbreviations that stand before what they belong to, and so never end a sentence.
-_BEFORE_NAME = frozenset(
-    "mr mrs ms mx messrs dr prof gen col lt sgt capt cmdr adm maj cpl pvt rev fr hon pres gov sen rep supt insp det amb treas sr. "
-    "mme mlle mm hr frau sra srta dña dr.a sig dott ing avv arch dipl bzw z.b z.b u.a d.h i.d.r v.a ca evtl ggf vgl sog inkl exkl "
-    "e.g i.e viz vs cf ibid op cit al eg ie approx incl esp resp т.е т.к т.н ул г-н г-жа им проф акад डॉ श्री mt ft fr. dhr mevr bijv "
-    "p.ex par.ex".split()
+_BEFORE_NAME = _words(
+    "mr mrs ms mx messrs dr prof gen col lt sgt capt cmdr adm maj cpl pvt rev fr hon pres gov sen rep supt insp det "
+    "amb treas sr. mme mlle mm hr frau sra srta dña dr.a sig dott ing avv arch dipl bzw z.b z.b u.a d.h i.d.r v.a ca "
+    "evtl ggf vgl sog inkl exkl e.g i.e viz vs cf ibid op cit al eg ie approx incl esp resp т.е т.к т.н ул г-н г-жа "
+    "им проф акад डॉ श्री mt ft fr. dhr mevr bijv p.ex par.ex"
 )
 #: Abbreviations that stand before a number.
-_BEFORE_NUMBER = frozenset(
-    "no nos nr nrs num núm fig figs eq eqs sec sect art arts ch chap vol vols p pp pg pag pág par para pt ed eds ver v bd kap abs abb tab "
-    "jan feb mar apr jun jul aug sep sept oct nov dec стр рис табл гл str bldg rm ext tel ln c cca".split()
+_BEFORE_NUMBER = _words(
+    "no nos nr nrs num núm fig figs eq eqs sec sect art arts ch chap vol vols p pp pg pag pág par para pt ed eds ver "
+    "v bd kap abs abb tab jan feb mar apr jun jul aug sep sept oct nov dec стр рис табл гл str bldg rm ext tel ln c "
+    "cca"
 )
 #: Abbreviations after which a sentence may end or go on.
-_EITHER = frozenset(
-    "inc ltd co corp bros llc plc gmbh jr sr st ave blvd rd dept est assn univ usw ecc u.s u.k u.n e.u a.m p.m ph.d m.d b.a m.a d.c l.a "
-    "b.c a.d jan feb mar apr jun jul aug sep sept oct nov dec mass calif conn penn ariz mich minn tenn wash wis ill др пр г гг".split()
+_EITHER = _words(
+    "inc ltd co corp bros llc plc gmbh jr sr st ave blvd rd dept est assn univ usw ecc u.s u.k u.n e.u a.m p.m ph.d "
+    "m.d b.a m.a d.c l.a b.c a.d jan feb mar apr jun jul aug sep sept oct nov dec mass calif conn penn ariz mich minn "
+    "tenn wash wis ill др пр г гг"
 )
 #: Words that often open a sentence and seldom follow an abbreviation or an initial.
-_OPENERS = frozenset(
-    "the a an it he she they we i you this that these those there here his her its their our my your in on at by for from with to of as if "
-    "when while after before since although though because but and or so yet then now thus however what who where why how which not no "
-    "der die das ein eine er sie es wir ich und aber in im am le la les un une il elle ils nous je et mais el los las él ella y pero en".split()
+_OPENERS = _words(
+    "the a an it he she they we i you this that these those there here his her its their our my your in on at by for "
+    "from with to of as if when while after before since although though because but and or so yet then now thus "
+    "however what who where why how which not no der die das ein eine er sie es wir ich und aber in im am le la les "
+    "un une il elle ils nous je et mais el los las él ella y pero en"
 )
-_GERMAN_AFTER_ORDINAL = frozenset(
-    "januar jänner februar märz april mai juni juli august september oktober november dezember jahrhundert jahrhunderts".split()
+_GERMAN_AFTER_ORDINAL = _words(
+    "januar jänner februar märz april mai juni juli august september oktober november dezember jahrhundert jahrhunderts"
 )
 
 
@@ -81,8 +90,9 @@ def sentences(text: str) -> list[tuple[int, int]]:
         text: Any text; line breaks of any kind.
 
     Returns:
-        Character spans ``(start, end)`` in order. They do not overlap, begin and end with visible characters, and together
-        cover every character of the text that is not white space. A sentence without a border stays whole, however long.
+        Character spans ``(start, end)`` in order. They do not overlap, begin and end with visible characters, and
+        together cover every character of the text that is not white space. A sentence without a border stays whole,
+        however long.
     """
     borders = sorted({*_line_borders(text), *_stop_borders(text), *_phrase_borders(text), len(text)})
     spans = []
@@ -219,7 +229,7 @@ def _paragraph_borders(text: str, lines: list[tuple[int, int]]) -> Iterator[int]
     if len(lines) < 2:
         return
     width = max(len(text[start:end].rstrip()) for start, end in lines)
-    for (start, end), (next_start, next_end) in zip(lines, lines[1:], strict=False):
+    for (start, end), (next_start, next_end) in pairwise(lines):
         if _lines_apart(text[start:end].rstrip(), text[next_start:next_end], width):
             yield next_start
 
@@ -227,8 +237,8 @@ def _paragraph_borders(text: str, lines: list[tuple[int, int]]) -> Iterator[int]
 def _lines_apart(line: str, following: str, width: int) -> bool:
     """Whether two neighbouring lines belong to different sentences whatever their punctuation.
 
-    A wrapped line ends because the next word did not fit. So a break before a word that would have fitted (into the width
-    of the widest line of the paragraph) was made on purpose, and so was every break between narrow lines.
+    A wrapped line ends because the next word did not fit. So a break before a word that would have fitted (into the
+    width of the widest line of the paragraph) was made on purpose, and so was every break between narrow lines.
     """
     if _ATX_HEADING.match(line) or _ATX_HEADING.match(following) or _is_rule(line):
         return True

@@ -181,10 +181,19 @@ def test_relationships_with_unknown_ends_are_left_out_and_counted() -> None:
     assert result.communities["relationship_ids"].to_pylist() == [[ids.relationship_id("A", "B")]]
 
 
-@pytest.mark.parametrize("weight", [float("nan"), float("inf"), -1.0, 0.0, None])
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), -1.0, None])
 def test_weights_that_cannot_be_used_are_named(weight: float | None) -> None:
-    with pytest.raises(ValueError, match=r"'B' - 'C'.*finite weights above 0 \(1 of 2"):
+    with pytest.raises(ValueError, match=r"'B' - 'C'.*finite weights, not below 0 \(1 of 2"):
         run([("A", "B", 1.0), ("B", "C", weight)])  # type: ignore[list-item]
+
+
+def test_relationships_of_weight_zero_hardly_bind_but_keep_their_entities() -> None:
+    clique = caves(1, 4)
+    result = run([*clique, ("G00 N00", "WEAK", 0.0), ("X", "Y", 0.0)])
+    members = [set(row["entity_ids"]) for row in result.communities.to_pylist() if row["level"] == 0]
+    assert {ids.entity_id("X"), ids.entity_id("Y")} in members
+    assert any(ids.entity_id("WEAK") in m for m in members)
+    assert run([("A", "B", 0.0)]).communities.num_rows == 1
 
 
 def test_a_title_that_occurs_twice_is_named() -> None:

@@ -26,7 +26,10 @@ def corpus(*documents: str, entities: list[str]) -> Statements:
     """One document and text unit per text, with some sentences about other things."""
     texts = [*documents, *FILLER]
     units = [{"id": f"u{i}", "document_id": f"d{i}", "text": text} for i, text in enumerate(texts)]
-    rows = [{"title": t, "aliases": [], "text_unit_ids": [u["id"] for u in units if t in u["text"].upper()]} for t in entities]
+    rows = [
+        {"title": t, "aliases": [], "text_unit_ids": [u["id"] for u in units if t in u["text"].upper()]}
+        for t in entities
+    ]
     return find_statements(units, rows)
 
 
@@ -111,13 +114,22 @@ def test_a_denial() -> None:
         # the same day, stated less exactly
         ("The Sallow Viaduct fell down on 17 November 2031.", "The Sallow Viaduct fell down in November 2031."),
         # one number is the other, rounded
-        ("The Sallow Viaduct repair cost 8.4 million crowns in all.", "The Sallow Viaduct repair cost about 8 million crowns in all."),
+        (
+            "The Sallow Viaduct repair cost 8.4 million crowns in all.",
+            "The Sallow Viaduct repair cost about 8 million crowns in all.",
+        ),
         # numbers that count different things
         ("The Sallow Viaduct repair took 40 men last winter.", "The Sallow Viaduct repair took 12 weeks last winter."),
         # numbers that only name a thing
-        ("Water was seen below pier 3 of the Sallow Viaduct then.", "Water was seen below pier 5 of the Sallow Viaduct then."),
+        (
+            "Water was seen below pier 3 of the Sallow Viaduct then.",
+            "Water was seen below pier 5 of the Sallow Viaduct then.",
+        ),
         # figures of different days
-        ("The Sallow Viaduct gauge read 118 mm of rain on 14 May.", "The Sallow Viaduct gauge read 90 mm of rain on 15 May."),
+        (
+            "The Sallow Viaduct gauge read 118 mm of rain on 14 May.",
+            "The Sallow Viaduct gauge read 90 mm of rain on 15 May.",
+        ),
         # one cause, in other words
         (
             "The Sallow Viaduct fell because flood water scoured the bed.",
@@ -126,7 +138,7 @@ def test_a_denial() -> None:
         # a correction gives the other number itself
         (
             "Fourteen passengers of the Sallow Viaduct train were injured that morning.",
-            "Eleven passengers of the Sallow Viaduct train, not fourteen passengers, and fourteen men, were injured that morning.",
+            "Eleven passengers of the Sallow Viaduct train were injured that morning; fourteen had been counted.",
         ),
     ],
 )
@@ -152,7 +164,11 @@ def test_the_same_sentence_in_overlapping_text_units_is_one_statement() -> None:
 
 def claim(number: int, **fields: str) -> dict[str, Any]:
     base = {"subject_id": "SKARNE STONE", "object_id": "NONE", "type": "SAFETY BREACH", "status": "TRUE"}
-    base |= {"start_date": "2031-10-23", "end_date": "2031-10-23", "description": "Skarne Stone kept the hole in the bench secret"}
+    base |= {
+        "start_date": "2031-10-23",
+        "end_date": "2031-10-23",
+        "description": "Skarne Stone kept the hole in the bench secret",
+    }
     return {"id": f"c{number}", "text_unit_id": f"u{number}", **base, **fields}
 
 
@@ -176,7 +192,10 @@ def test_claims_with_another_status_or_other_dates() -> None:
 def test_the_limit_keeps_the_most_certain_and_tells_the_rest() -> None:
     documents = []
     for i, town in enumerate(["ALDER", "BIRCH", "CEDAR"]):
-        documents += [f"The {town} bridge was opened on {i + 1} May 2031 by the mayor.", f"The {town} bridge was opened on {i + 1} June 2031."]
+        documents += [
+            f"The {town} bridge was opened on {i + 1} May 2031 by the mayor.",
+            f"The {town} bridge was opened on {i + 1} June 2031.",
+        ]
     statements = corpus(*documents, entities=["ALDER", "BIRCH", "CEDAR"])
     everything = find_conflicts(statements).conflicts
     assert len(everything) == 3
@@ -232,7 +251,8 @@ def test_many_sentences_about_one_entity_take_no_quadratic_time() -> None:
     words = [f"word{i}" for i in range(400)]
     pick = random.Random(3)
     texts = [
-        f"The Hub {' '.join(pick.sample(words, 6))} on {1 + i % 28} May {1900 + i % 100} with {i} crowns." for i in range(4_000)
+        f"The Hub {' '.join(pick.sample(words, 6))} on {1 + i % 28} May {1900 + i % 100} with {i} crowns."
+        for i in range(4_000)
     ]
     units = [{"id": f"u{i}", "document_id": f"d{i}", "text": text} for i, text in enumerate(texts)]
     statements = find_statements(units, [{"title": "HUB", "aliases": [], "text_unit_ids": [u["id"] for u in units]}])

@@ -42,6 +42,7 @@ TEXT = json.dumps(REPORT, ensure_ascii=False)
         f'{{"title": "{{schema}}", "type": "object"}}\n{TEXT}',
         f"[{TEXT}]",
         TEXT.replace('": ', '" ', 1),
+        TEXT.replace('"findings": ', '"findings" '),
     ],
 )
 def test_one_object_whatever_stands_around_it(answer: str) -> None:

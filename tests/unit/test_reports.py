@@ -24,7 +24,13 @@ PROMPT = "Report in {max_report_length} words on:\n{input_text}\nEnd."
 
 def entity(title: str) -> Row:
     text = f"{title.lower()} in words, and what else is said of it in the sources of this corpus"
-    return {"id": ids.entity_id(title), "title": title, "description": text, "degree": 2, "text_unit_ids": [f"unit-{title}"]}
+    return {
+        "id": ids.entity_id(title),
+        "title": title,
+        "description": text,
+        "degree": 2,
+        "text_unit_ids": [f"unit-{title}"],
+    }
 
 
 def relationship(a: str, b: str) -> Row:
@@ -183,7 +189,9 @@ def test_concurrency_and_timing_change_nothing(limit: int) -> None:
 
 
 def test_a_failed_child_gets_a_stand_in_and_its_parent_goes_on() -> None:
-    model = FakeModel(lambda prompt: "b1 in words" in prompt and "a1 in words" not in prompt and "Reports" not in prompt)
+    model = FakeModel(
+        lambda prompt: "b1 in words" in prompt and "a1 in words" not in prompt and "Reports" not in prompt
+    )
     result = write(model, limit=70)
     rows = {row["community"]: row for row in result.rows}
     assert (result.failed, result.written) == (1, 3)
@@ -205,7 +213,13 @@ def test_a_large_failed_community_still_lists_every_member() -> None:
     entities += [entity(f"X{i:02d}") for i in range(30)]
     communities[0]["entity_ids"] = [e["id"] for e in entities]
     model = FakeModel(lambda prompt: True)
-    options: dict[str, Any] = {"prompt": PROMPT, "max_length": 9, "max_input_length": 9999, "count_tokens": len, "text_units": 1}
+    options: dict[str, Any] = {
+        "prompt": PROMPT,
+        "max_length": 9,
+        "max_input_length": 9999,
+        "count_tokens": len,
+        "text_units": 1,
+    }
     result = asyncio.run(write_reports(communities, entities, relationships, [], [], ask=model, **options))
     assert all(e["description"] in result.rows[0]["full_content"] for e in entities)
 
@@ -247,7 +261,11 @@ def test_failed_reports_are_not_carried_over() -> None:
 
 
 CONFLICT = Conflict(
-    "date", "A1", Side("It fell on 4 May.", "u1", "4 May"), Side("It fell on 6 June.", "u2", "6 June 2031", "", ("u3",)), 0.8
+    "date",
+    "A1",
+    Side("It fell on 4 May.", "u1", "4 May"),
+    Side("It fell on 6 June.", "u2", "6 June 2031", "", ("u3",)),
+    0.8,
 )
 
 

@@ -28,9 +28,34 @@ def check_spans(text: str) -> None:
 
 
 _PIECES = st.sampled_from(
-    ["Mr. ", "No. 5", "J. R. ", "e.g. ", "3.14", "...", "…", "!", "?", ".", "。", "」", "”", '"', ")", "[3]", "\n", "\n\n", "\r\n", "\t", " ",
-     "word", "The", "東京", "と", "# Head", "- item", "1. ", "====", "| a |", "> q", "ไทย ", "।", "؟", "።", "«", "»", "\u2028", "\x1c", "\u200b", "😀"]
-)  # fmt: skip
+    [
+        *'!?.…。」”")\n\t «»।؟።',
+        "\n\n",
+        "\r\n",
+        "\u2028",
+        "\x1c",
+        "\u200b",
+        "...",
+        "Mr. ",
+        "No. 5",
+        "J. R. ",
+        "e.g. ",
+        "3.14",
+        "[3]",
+        "word",
+        "The",
+        "東京",
+        "と",
+        "# Head",
+        "- item",
+        "1. ",
+        "====",
+        "| a |",
+        "> q",
+        "ไทย ",
+        "😀",
+    ]
+)
 
 
 @given(st.one_of(st.text(), st.lists(_PIECES, max_size=40).map("".join)))
@@ -53,7 +78,10 @@ def test_paragraphs_are_split_apart_from_each_other(first: str, second: str) -> 
         ("It weighs 3.5 kg. Version 2.0.1 is out.", ["It weighs 3.5 kg.", "Version 2.0.1 is out."]),
         ("See No. 5, e.g. Paris. No. I will not.", ["See No. 5, e.g. Paris.", "No.", "I will not."]),
         ("Acme Inc. The firm grew. Acme Inc. Ltd won.", ["Acme Inc.", "The firm grew.", "Acme Inc. Ltd won."]),
-        ("The U.S. Army came. He lives in the U.S. He works.", ["The U.S. Army came.", "He lives in the U.S.", "He works."]),
+        (
+            "The U.S. Army came. He lives in the U.S. He works.",
+            ["The U.S. Army came.", "He lives in the U.S.", "He works."],
+        ),
         ("He left... Then what? Well… maybe.", ["He left...", "Then what?", "Well… maybe."]),
         ('"Really?" he said. "Yes." She went.', ['"Really?" he said.', '"Yes."', "She went."]),
         ("(See below.) The end.[12] Next.", ["(See below.)", "The end.[12]", "Next."]),
@@ -84,7 +112,8 @@ def test_sentence_ends(text: str, expected: list[str]) -> None:
 
 def test_lines_that_end_sentences() -> None:
     text = (
-        "# A heading\nThe text of a paragraph that was wrapped at a fixed width goes\non in the next line. Second sentence\n"
+        "# A heading\nThe text of a paragraph that was wrapped at a fixed width goes\n"
+        "on in the next line. Second sentence\n"
         "- item one\n- item two\n| a | b |\n| 1 | 2 |\n\nUnder\n=====\nBody"
     )
     assert split(text) == [
@@ -101,7 +130,9 @@ def test_lines_that_end_sentences() -> None:
 
 
 def test_word_wrap_is_no_border_but_a_short_line_is() -> None:
-    wrapped = "It was the best of times, it was the worst of times, it was the age of\nWisdom, it was the age of foolishness."
+    wrapped = (
+        "It was the best of times, it was the worst of times, it was the age of\nWisdom, it was the age of foolishness."
+    )
     assert split(wrapped) == [wrapped]
     address = "Margaret Hale\nNorthern Works Limited, Department of Engineering and of Design"
     assert split(address) == address.split("\n")

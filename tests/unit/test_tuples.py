@@ -140,6 +140,8 @@ def test_two_claims_in_any_dress(answer: str) -> None:
         "<|>" * 100_000,
         "\n" * 300_000,
         "( " * 200_000,
+        "x" + "\n" * 300_000 + "x",
+        '("entity" | A' + " " * 300_000 + "x",
         '("entity"<|>A<|>' + "x)" * 200_000,
     ],
 )
