@@ -22,6 +22,8 @@ _HASH_BLOCK = 16_384
 _DENSE_SPAN = 4_000_000
 #: Most characters that a border is moved back so as not to split what is read as one character.
 _LONGEST_CLUSTER = 32
+#: Flag letters in a row of which is counted whether they are paired.
+_LONGEST_FLAG_RUN = 2_048
 
 _WORD_START = re.compile(r"(?<=\s)\S|(?<=[,;:，、；：])(?=\w)")
 
@@ -230,7 +232,7 @@ def _joins(text: str, index: int) -> bool:
         return True
     if _is_flag_letter(character):
         preceding = 0
-        while preceding < min(index, _LONGEST_CLUSTER) and _is_flag_letter(text[index - 1 - preceding]):
+        while preceding < min(index, _LONGEST_FLAG_RUN) and _is_flag_letter(text[index - 1 - preceding]):
             preceding += 1
         return preceding % 2 == 1
     return False

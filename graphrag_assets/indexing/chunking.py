@@ -105,7 +105,8 @@ def chunk(
             from graphrag_assets.text.sentences import sentences as find_sentences
 
             sentences = find_sentences
-        boundaries = find_boundaries(text, tokenizer.starts(text), sentences(text), room)
+        # Alone, a piece may count a token or two more than inside the document: pieces near the size get borders too.
+        boundaries = find_boundaries(text, tokenizer.starts(text), sentences(text), max(1, room - 2))
         if type == "sentence":
             spans = _packed_sentences(text, tokenizer, boundaries, room, overlap)
         else:

@@ -163,7 +163,7 @@ def _is_exclamation(text: str, mention: Mention, starts: set[int]) -> bool:
         return False
     before = _OPENS_HERE.search(text[max(0, mention.start - 6) : mention.start])
     opening = mention.start - len(before.group().lstrip()) if before else mention.start
-    return opening in starts or (before is not None and before.group().lstrip().startswith(":"))
+    return opening in starts or (before is not None and before.group().lstrip()[:1] in (":", "(", "["))
 
 
 def pieces(spans: Sequence[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:

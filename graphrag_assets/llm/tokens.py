@@ -161,7 +161,7 @@ def _segments(text: str) -> Iterator[str]:
 def _cut_near(text: str, position: int) -> int:
     """Where to end the segment that begins at a position: a safe place, else the greatest length."""
     aim = position + SEGMENT
-    for match in _SAFE_CUT.finditer(text, aim - 1_024, aim):
+    for match in _SAFE_CUT.finditer(text, max(position, aim - 1_024), aim):
         return match.end()
     further = _SAFE_CUT.search(text, aim, min(len(text), position + LONGEST_SEGMENT))
     return further.end() if further else min(len(text), position + LONGEST_SEGMENT)

@@ -14,6 +14,7 @@ from graphrag_assets.indexing.asking import Message
 from graphrag_assets.query import Answer, QueryError, ask
 from graphrag_assets.query.drift import folds, normalise
 from graphrag_assets.query.index import Index, open_index
+from graphrag_assets.query.questions import suggest_questions
 from graphrag_assets.query.routing import route
 from graphrag_assets.settings import Settings, Workspace
 from tests.llmsim_server import LlmSim
@@ -370,3 +371,21 @@ def test_the_simulator_answers_every_mode(simulated: Index, llmsim: LlmSim, meth
         "drift": {"drift_primer", "drift_local", "reduce"},
     }
     assert kinds == expected[method]
+
+
+# --- suggestions ----------------------------------------------------------------------------------------------------
+
+
+def test_suggestions_are_questions_that_were_not_asked(index: Index) -> None:
+    chat = FakeChat(lambda stage, messages: "Here:\n- Who sold it?\n- Who bought it?\n* Who sold it?\n2. Why?\n")
+    asked = ["Who built it?", "Who bought it?"]
+    assert asyncio.run(suggest_questions(index, asked, 5, models(chat))) == ["Who sold it?", "Why?"]
+    assert asyncio.run(suggest_questions(index, asked, 1, models(chat))) == ["Who sold it?"]
+
+
+@pytest.mark.parametrize("text", ["", "no list at all", "- "])
+def test_suggestions_without_a_list_are_a_clear_error(index: Index, text: str) -> None:
+    with pytest.raises(QueryError, match="no usable list"):
+        asyncio.run(suggest_questions(index, ["Who?"], 3, models(FakeChat(lambda stage, messages: text))))
+    with pytest.raises(QueryError, match="no language model"):
+        asyncio.run(suggest_questions(index, ["Who?"], 3, models(None)))

@@ -57,7 +57,13 @@ def test_segments_change_nothing(encoding: str, segment: int, shared: Path, monk
     """Cut every few characters where it is safe, the tokens are those of the whole text."""
     folder = shared / "data" / "messy-inputs" / "files"
     counter = tokenizer(encoding)
-    for name in ("en-utf8.txt", "zh-hans-utf8.txt", "udhr/hi-utf8.txt", "vi-utf8-nfd.txt", "shapes/prompt-lookalikes.txt"):
+    for name in (
+        "en-utf8.txt",
+        "zh-hans-utf8.txt",
+        "udhr/hi-utf8.txt",
+        "vi-utf8-nfd.txt",
+        "shapes/prompt-lookalikes.txt",
+    ):
         text = (folder / name).read_text(encoding="utf-8")[:9_000]
         whole = counter.encode(text)
         with monkeypatch.context() as patch:

@@ -43,7 +43,7 @@ def snapshot() -> tuple[Tables, Vectors]:
     order = pa.table({"text_unit_id": [u0, u1, u2], "order": [0, 1, 2]})
     entities = contracts.EXTRACTED_ENTITIES.from_rows(
         [
-            {"text_unit_id": u, "title": t, "name": t, "type": "PERSON", "description": f"{t}.", "mentions": 1}
+            {"text_unit_id": u, "title": t, "name": t, "type": "PERSON", "description": "A person.", "mentions": 1}
             for u, t in [(u0, "ANNA"), (u0, "BERT"), (u1, "CARL"), (u1, "ANNA"), (u2, "DORA"), (u2, "EMIL"), (u2, "FINN"), (u2, "MR. FINN")]
         ]
     )

@@ -13,7 +13,8 @@ def _unique_titles(p: Published) -> list[Violation]:
     found = p.faults("entities: several entities have one title", query, "entities")
     empty = pc.equal(p.column("entities", "title"), "").to_numpy(zero_copy_only=False)
     found += violation("entities: empty title", empty, p.column("entities", "id"))
-    query = "select alias as place from entity_aliases a semi join entities e on a.alias = e.title where decision = 'merged'"
+    query = """select alias as place from entity_aliases a semi join entities e on a.alias = e.title
+        where decision = 'merged'"""
     return found + p.faults("entity_aliases: merged title is still an entity", query, "entity_aliases", "entities")
 
 
