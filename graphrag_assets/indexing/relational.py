@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 
 import duckdb
 import pyarrow as pa
 
 STRINGS = pa.list_(pa.string())
+
+
+@lru_cache(maxsize=1)
+def _database(process: int) -> duckdb.DuckDBPyConnection:
+    """The in-memory database of this process; opening one takes longer than many a query. Its cursors share nothing."""
+    connection = duckdb.connect(":memory:")
+    connection.execute("set enable_progress_bar = false")
+    return connection
 
 
 @contextmanager
@@ -24,9 +34,8 @@ def tables(**named: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
     Yields:
         The connection; closed on exit.
     """
-    connection = duckdb.connect(":memory:")
+    connection = _database(os.getpid()).cursor()
     try:
-        connection.execute("set enable_progress_bar = false")
         for name, table in named.items():
             connection.register(name, table)
         yield connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import time
@@ -17,7 +18,6 @@ from hypothesis import strategies as st
 
 from graphrag_assets.indexing.chunking import Chunk, ChunkerType, chunk, prepend
 from graphrag_assets.llm.tokens import tokenizer
-import itertools
 
 TYPES: tuple[ChunkerType, ...] = ("tokens", "sentence", "stable")
 WORDS = [

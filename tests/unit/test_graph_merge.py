@@ -22,7 +22,14 @@ Row = dict[str, Any]
 
 
 def entity(unit: str, title: str, type_: str = "PERSON", description: str = "") -> Row:
-    return {"text_unit_id": unit, "title": title, "name": title, "type": type_, "description": description, "mentions": 1}
+    return {
+        "text_unit_id": unit,
+        "title": title,
+        "name": title,
+        "type": type_,
+        "description": description,
+        "mentions": 1,
+    }
 
 
 def relationship(unit: str, source: str, target: str, weight: float = 1.0, description: str = "") -> Row:
@@ -30,7 +37,9 @@ def relationship(unit: str, source: str, target: str, weight: float = 1.0, descr
 
 
 def order(*units: str) -> pa.Table:
-    return pa.table({"text_unit_id": pa.array(list(units), pa.string()), "order": pa.array(range(len(units)), pa.int64())})
+    return pa.table(
+        {"text_unit_id": pa.array(list(units), pa.string()), "order": pa.array(range(len(units)), pa.int64())}
+    )
 
 
 def merge(
@@ -73,7 +82,13 @@ def test_same_title_with_two_types_is_one_entity_with_all_mentions() -> None:
 
 def test_type_ties_go_to_the_first_in_the_alphabet_and_no_type_loses() -> None:
     graph = merge(
-        [entity("u1", "A", "GEO"), entity("u2", "A", "EVENT"), entity("u1", "B", ""), entity("u2", "B", ""), entity("u3", "B", "GEO")],
+        [
+            entity("u1", "A", "GEO"),
+            entity("u2", "A", "EVENT"),
+            entity("u1", "B", ""),
+            entity("u2", "B", ""),
+            entity("u3", "B", "GEO"),
+        ],
         [],
         order("u1", "u2", "u3"),
     )
@@ -96,14 +111,22 @@ def test_a_vote_is_a_text_unit_not_a_record() -> None:
 
 
 def test_one_description_is_kept_and_none_is_empty() -> None:
-    graph = merge([entity("u1", "A", description="Only."), entity("u1", "B"), entity("u2", "B", description="  ")], [], order("u1", "u2"))
+    graph = merge(
+        [entity("u1", "A", description="Only."), entity("u1", "B"), entity("u2", "B", description="  ")],
+        [],
+        order("u1", "u2"),
+    )
     assert rows(graph.entities, "title", "description", "needs_summary") == [("A", "Only.", False), ("B", "", False)]
 
 
 def test_both_directions_are_one_relationship() -> None:
     graph = merge(
         [entity("u1", "A"), entity("u1", "B")],
-        [relationship("u1", "A", "B", 2, "x"), relationship("u2", "B", "A", 3, "y"), relationship("u3", "B", "A", 4, "x")],
+        [
+            relationship("u1", "A", "B", 2, "x"),
+            relationship("u2", "B", "A", 3, "y"),
+            relationship("u3", "B", "A", 4, "x"),
+        ],
         order("u1", "u2", "u3"),
     )
     (row,) = graph.relationships.to_pylist()
@@ -120,7 +143,10 @@ def test_both_directions_are_one_relationship() -> None:
         ([("u1", "A", "B", 1.0), ("u2", "B", "A", 5.0)], ("B", "A")),  # units tie: the greater weight
         ([("u1", "A", "B", 1.0), ("u2", "B", "A", 1.0)], ("A", "B")),  # all tie: the alphabet
         ([("u1", "A", "B", 9.0), ("u2", "B", "A", 1.0), ("u3", "B", "A", 1.0)], ("B", "A")),  # units before weight
-        ([("u1", "A", "B", 0.1), ("u1", "A", "B", 0.2), ("u2", "B", "A", 0.3)], ("A", "B")),  # 0.1 + 0.2 > 0.3, exactly rounded
+        (
+            [("u1", "A", "B", 0.1), ("u1", "A", "B", 0.2), ("u2", "B", "A", 0.3)],
+            ("A", "B"),
+        ),  # 0.1 + 0.2 > 0.3, exactly rounded
     ],
 )
 def test_direction(records: list[tuple[str, str, str, float]], direction: tuple[str, str]) -> None:
@@ -173,7 +199,9 @@ def test_empty_corpus() -> None:
     assert graph.entities.num_rows == graph.relationships.num_rows == 0
     contracts.ENTITIES.conform(graph.entities.drop_columns(["needs_summary"]))
     contracts.RELATIONSHIPS.conform(graph.relationships.drop_columns(["needs_summary"]))
-    links = link_tables(contracts.TEXT_UNITS.empty(), graph.entities, graph.relationships, contracts.COMMUNITIES.empty())
+    links = link_tables(
+        contracts.TEXT_UNITS.empty(), graph.entities, graph.relationships, contracts.COMMUNITIES.empty()
+    )
     assert {name: t.num_rows for name, t in links.items()} == dict.fromkeys(links, 0)
 
 
@@ -226,7 +254,9 @@ def test_order_and_batches_change_no_byte_and_nothing_is_lost(
     rng.shuffle(shuffled_relationships)
     cut = rng.randint(0, len(entities))
     again = merge_graph(
-        pa.concat_tables(contracts.EXTRACTED_ENTITIES.from_rows(part) for part in (shuffled_entities[:cut], shuffled_entities[cut:])),
+        pa.concat_tables(
+            contracts.EXTRACTED_ENTITIES.from_rows(part) for part in (shuffled_entities[:cut], shuffled_entities[cut:])
+        ),
         contracts.EXTRACTED_RELATIONSHIPS.from_rows(shuffled_relationships),
         units.take(pa.array(rng.sample(range(len(UNITS)), len(UNITS)))),
         mapping,
@@ -252,7 +282,9 @@ def test_order_and_batches_change_no_byte_and_nothing_is_lost(
     assert found == {pair: float(total) for pair, total in by_pair.items()}
     degrees = dict(rows(graph.entities, "title", "degree"))
     assert sum(degrees.values()) == 2 * graph.relationships.num_rows
-    assert all(c == degrees[s] + degrees[t] for s, t, c in rows(graph.relationships, "source", "target", "combined_degree"))
+    assert all(
+        c == degrees[s] + degrees[t] for s, t, c in rows(graph.relationships, "source", "target", "combined_degree")
+    )
 
 
 def _bytes(table: pa.Table) -> bytes:
@@ -277,15 +309,21 @@ def test_claims_get_canonical_titles_and_are_kept_once() -> None:
     claims = contracts.EXTRACTED_CLAIMS.from_rows(
         [claim, {**claim, "subject": "INES HALLORAN"}, {**claim, "text_unit_id": "u1", "object": "BTC"}]
     )
-    table = link_covariates(claims, order("u2", "u1"), {"HALLORAN": "INES HALLORAN", "BTC": "BRANNOCK TIDAL CO-OPERATIVE"})
-    assert rows(contracts.COVARIATES.conform(table), "human_readable_id", "subject_id", "object_id", "text_unit_id") == [
+    table = link_covariates(
+        claims, order("u2", "u1"), {"HALLORAN": "INES HALLORAN", "BTC": "BRANNOCK TIDAL CO-OPERATIVE"}
+    )
+    assert rows(
+        contracts.COVARIATES.conform(table), "human_readable_id", "subject_id", "object_id", "text_unit_id"
+    ) == [
         (0, "INES HALLORAN", "NONE", "u2"),
         (1, "INES HALLORAN", "BRANNOCK TIDAL CO-OPERATIVE", "u1"),
     ]
 
 
 def test_links_go_both_ways() -> None:
-    graph = merge([entity("u2", "C")], [relationship("u1", "B", "A"), relationship("u2", "A", "C", 5)], order("u1", "u2", "u3"))
+    graph = merge(
+        [entity("u2", "C")], [relationship("u1", "B", "A"), relationship("u2", "A", "C", 5)], order("u1", "u2", "u3")
+    )
     ids_of = dict(rows(graph.entities, "title", "id"))
     links = text_unit_links(order("u1", "u2", "u3"), graph.entities, graph.relationships)
     assert links["text_unit_id"].to_pylist() == ["u1", "u2", "u3"]
@@ -298,6 +336,16 @@ def test_links_go_both_ways() -> None:
         contract = {t.name: t for t in contracts.PUBLISHED}[name]
         contract.conform(table)
     assert rows(tables["text_unit_entities"], "text_unit", "entity") == [(0, 0), (0, 1), (1, 0), (1, 2)]
-    assert rows(tables["entity_neighbours"], "entity", "neighbour", "relationship") == [(0, 2, 0), (0, 1, 1), (1, 0, 1), (2, 0, 0)]
-    assert rows(tables["entity_communities"], "entity", "community", "level") == [(0, 0, 0), (0, 1, 1), (1, 0, 0), (2, 0, 0)]
+    assert rows(tables["entity_neighbours"], "entity", "neighbour", "relationship") == [
+        (0, 2, 0),
+        (0, 1, 1),
+        (1, 0, 1),
+        (2, 0, 0),
+    ]
+    assert rows(tables["entity_communities"], "entity", "community", "level") == [
+        (0, 0, 0),
+        (0, 1, 1),
+        (1, 0, 0),
+        (2, 0, 0),
+    ]
     assert rows(tables["relationship_text_units"], "relationship", "text_unit") == [(0, 1), (1, 0)]

@@ -28,7 +28,13 @@ from graphrag_assets.storage import tables as contracts
 P, O, G, E = "PERSON", "ORGANIZATION", "GEO", "EVENT"  # noqa: E741
 
 
-def entry(title: str, type_: str = "", frequency: int = 1, descriptions: tuple[str, ...] = (), documents: tuple[int, ...] = (0,)) -> dict[str, Any]:
+def entry(
+    title: str,
+    type_: str = "",
+    frequency: int = 1,
+    descriptions: tuple[str, ...] = (),
+    documents: tuple[int, ...] = (0,),
+) -> dict[str, Any]:
     return {
         "title": title,
         "type": type_,
@@ -223,7 +229,12 @@ def test_separate(a: tuple[str, str], b: tuple[str, str]) -> None:
 def test_a_pair_is_judged_alike_both_ways(a: tuple[str, str], b: tuple[str, str]) -> None:
     first, second = analyse(a[0], kind_of(a[1])), analyse(b[0], kind_of(b[1]))
     one, other = judge(first, second, Corpus()), judge(second, first, Corpus())
-    assert (one.score, one.method, one.evidence, one.conflict) == (other.score, other.method, other.evidence, other.conflict)
+    assert (one.score, one.method, one.evidence, one.conflict) == (
+        other.score,
+        other.method,
+        other.evidence,
+        other.conflict,
+    )
     assert {one.shorter, other.shorter} in ({""}, {"first", "second"})
 
 
@@ -231,7 +242,12 @@ def test_surname_of_two_persons_is_ambiguous_and_told() -> None:
     resolution = resolve(entry("HALLORAN", P, 5), entry("INES HALLORAN", P, 3), entry("TOM HALLORAN", P, 2))
     assert mapping(resolution) == {}
     (row,) = resolution.aliases
-    assert (row["alias"], row["title"], row["decision"], row["method"]) == ("HALLORAN", "INES HALLORAN", "separate", "surname")
+    assert (row["alias"], row["title"], row["decision"], row["method"]) == (
+        "HALLORAN",
+        "INES HALLORAN",
+        "separate",
+        "surname",
+    )
     assert "TOM HALLORAN" in row["evidence"]
     assert resolution.statistics.ambiguous == 1
 
@@ -351,7 +367,12 @@ def test_overrides_force_and_forbid() -> None:
         """
     )
     resolution = resolve(
-        entry("THE CO-OP", O, 50), entry("THE SOCIETY", O), entry("BRANNOCK TIDAL CO-OPERATIVE LTD", O), entry("THE GHOST", P), entry("GHOST", P), overrides=overrides
+        entry("THE CO-OP", O, 50),
+        entry("THE SOCIETY", O),
+        entry("BRANNOCK TIDAL CO-OPERATIVE LTD", O),
+        entry("THE GHOST", P),
+        entry("GHOST", P),
+        overrides=overrides,
     )
     found = mapping(resolution)
     assert found == {
@@ -411,7 +432,23 @@ def test_empty_overrides() -> None:
 
 # --- properties ------------------------------------------------------------------------------------------------------
 
-WORDS = ["INES", "I.", "TOM", "DR.", "MR.", "MRS.", "HALLORAN", "HALORAN", "BRANNOCK", "TIDAL", "LTD", "INC", "CO-OPERATIVE", "BT", "BTC"]
+WORDS = [
+    "INES",
+    "I.",
+    "TOM",
+    "DR.",
+    "MR.",
+    "MRS.",
+    "HALLORAN",
+    "HALORAN",
+    "BRANNOCK",
+    "TIDAL",
+    "LTD",
+    "INC",
+    "CO-OPERATIVE",
+    "BT",
+    "BTC",
+]
 WORDS += ["THE", "1", "2", "NORTH", "PIER", "PIERS", "MÜLLER", "MULLER", "MUELLER", "(BTC)"]
 TITLES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 ENTRIES = st.builds(
@@ -447,7 +484,11 @@ def test_members_are_like_the_canonical_title_and_contradict_no_other_member(ent
     rows = {r["alias"]: r for r in resolution.aliases if r["decision"] == "merged"}
     assert {alias: r["title"] for alias, r in rows.items()} == found, "every merge is a row"
     assert all(r["score"] >= 0.9 for r in rows.values())
-    assert all(found.get(r["alias"], r["alias"]) != found.get(r["title"], r["title"]) for r in resolution.aliases if r["decision"] == "separate")
+    assert all(
+        found.get(r["alias"], r["alias"]) != found.get(r["title"], r["title"])
+        for r in resolution.aliases
+        if r["decision"] == "separate"
+    )
     kinds = {e["title"]: kind_of(e["type"]) for e in entries}
     groups: dict[str, list[str]] = {}
     for title in titles:
@@ -481,7 +522,11 @@ def test_overrides_always_hold(entries: list[dict[str, Any]], data: st.DataObjec
 
 
 def test_crowded_names_are_told_and_cost_little() -> None:
-    given_names = [a + b for a in "ABCDEFGHIKLMNOPRSTVW" for b in ("LAN", "RIS", "ONAS", "ULIO", "EDO", "IRO", "ANO", "UTH", "YLE", "ERT", "IDA", "ODD", "USK")]
+    given_names = [
+        a + b
+        for a in "ABCDEFGHIKLMNOPRSTVW"
+        for b in ("LAN", "RIS", "ONAS", "ULIO", "EDO", "IRO", "ANO", "UTH", "YLE", "ERT", "IDA", "ODD", "USK")
+    ]
     entries = [entry("SMITH", P, 9), *(entry(f"{g} SMITH", P) for g in given_names)]
     resolution = resolve(*entries, max_block=50)
     assert not any(a == "SMITH" or c == "SMITH" for a, c in mapping(resolution).items())

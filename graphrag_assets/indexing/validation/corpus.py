@@ -95,8 +95,14 @@ def _spans(p: Published) -> list[Violation]:
             document = int(owner[row])
             text = texts[document].as_py() if document >= 0 else ""
         start, end = starts[row], ends[row]
-        wrong[row] = not (0 <= start < end <= len(text) and units[row].as_py().endswith(text[start:end]))
+        wrong[row] = not (0 <= start < end <= len(text) and _holds(units[row].as_py(), text[start:end]))
     return violation("text_units: the span does not hold the text", wrong, p.column("text_units", "id"))
+
+
+def _holds(unit: str, passage: str) -> bool:
+    """Whether a text unit is a passage, or lines of metadata and then the passage."""
+    head = unit[: len(unit) - len(passage)]
+    return unit.endswith(passage) and (not head or head.endswith("\n"))
 
 
 def _status(p: Published) -> list[Violation]:
