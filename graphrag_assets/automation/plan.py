@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, STAGE_ASSETS, Fingerprints
 from graphrag_assets.ids import digest_json
-from graphrag_assets.input.inventory import Changes, Inventory, same_input
+from graphrag_assets.input.inventory import Changes, Inventory, file_changes
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import FileSystem
@@ -125,7 +125,7 @@ def nothing_to_do(workspace: Workspace, source: FileSystem, storage: FileSystem)
         storage: The storage base.
     """
     before = last_inventory(workspace, BuildArea(storage))
-    if before is None or not same_input(source, workspace.settings, before):
+    if before is None or any(file_changes(source, workspace.settings, before).values()):
         return False
     published = SnapshotStore(storage).current()
     fingerprint = str(published.info.get("fingerprint")) if published else None

@@ -62,16 +62,19 @@ def init(
     directory: Path, model: str | None, embedding: str | None, force: bool, root: Path | None, as_json: bool, verbose: bool
 ) -> None:
     """Make a new workspace: settings.yaml, prompts/, input/, workspace.yaml, dagster.yaml."""
-    from graphrag_assets.cli.init import InitError, init_workspace
+    from graphrag_assets.cli.init import InitError, init_workspace, workspace_files
 
     target = root / directory if root else directory
     try:
         written = init_workspace(target, model, embedding, force)
     except InitError as error:
         fail(str(error))
+    kept = [path for path in workspace_files(target) if path not in written]
     if as_json:
-        print_json({"directory": str(target.absolute()), "files": [str(path) for path in written]})
+        print_json({"directory": str(target.absolute()), "files": [str(p) for p in written], "kept": [str(p) for p in kept]})
         return
+    if kept:
+        click.echo(f"Kept as they are: {', '.join(str(path.relative_to(target)) for path in kept)}")
     click.echo(f"New workspace in {target}: put documents into {target / 'input'}, then run")
     click.echo(f"  graphrag-assets index --root {target}")
 
@@ -119,7 +122,7 @@ def doctor(online: bool, root: Path | None, as_json: bool, verbose: bool) -> Non
     """Check the installation, the settings, the input, the storage and the models."""
     from graphrag_assets.cli.status import doctor_command
 
-    doctor_command(_prepare(root, verbose), online=online, as_json=as_json)
+    doctor_command(root, online=online, as_json=as_json)
 
 
 @main.group()

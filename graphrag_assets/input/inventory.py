@@ -112,11 +112,13 @@ def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory
     )
 
 
-def same_input(filesystem: FileSystem, settings: Settings, before: Inventory) -> bool:
-    """Whether a listing of the input shows the very files of the inventory before, none of them changed."""
-    seen = {str(row["file"]): row for row in before.files.to_pylist()}
+def file_changes(filesystem: FileSystem, settings: Settings, before: Inventory | None) -> dict[str, int]:
+    """Files by what a listing shows of them, against the inventory before: new, changed, gone. Nothing is read."""
+    seen = {str(row["file"]): row for row in before.files.to_pylist()} if before else {}
     listed = list_inputs(filesystem, settings.input)
-    return len(listed) == len(seen) and all(_unchanged(info, seen.get(info.path)) for info in listed)
+    new = sum(info.path not in seen for info in listed)
+    changed = sum(info.path in seen and not _unchanged(info, seen[info.path]) for info in listed)
+    return {"new": new, "changed": changed, "gone": len(seen) - (len(listed) - new)}
 
 
 def _known_batches(before: Inventory | None) -> dict[str, str]:

@@ -29,7 +29,7 @@ def json_able(value: Any, depth: int = 0) -> Any:
 
     Args:
         value: Any value that a reader gave.
-        depth: Levels above it; what is nested deeper than 32 is written as text.
+        depth: Levels above it; what is nested deeper than 32 becomes an ellipsis.
     """
     if value is None or isinstance(value, bool | int):
         return value
@@ -44,7 +44,7 @@ def json_able(value: Any, depth: int = 0) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if depth >= _DEEPEST:
-        return clean_text(str(value)[:1000])
+        return "…"
     if isinstance(value, Mapping):
         return {clean_text(str(key)): json_able(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from graphrag_assets.input.encodings import clean_text
-from graphrag_assets.input.readers.source import Source
+from graphrag_assets.input.readers.source import RejectedError, Source
 
 #: What is no text of the page, or repeats on every page.
 _LEFT_OUT = frozenset(
@@ -35,9 +35,11 @@ _PARAGRAPHS = frozenset(
     | {"section", "article", "header", "footer", "main", "aside", "figure", "form"}
 )
 _LINES = frozenset(
-    {"div", "li", "tr", "br", "dt", "dd", "figcaption", "caption", "summary", "option", "body", "html", "label"}
+    {"div", "li", "tr", "dt", "dd", "figcaption", "caption", "summary", "option", "body", "html", "label"}
 )
 _CELLS = frozenset({"td", "th"})
+#: A break that adds to those before it, where the others only ask for one or two line ends.
+_LINE_BREAK = 0
 #: Names of meta elements that say something of the document.
 _META = frozenset(
     {"author", "description", "keywords", "date", "created", "published", "creation_date", "language", "publisher"}
@@ -73,6 +75,8 @@ def read(source: Source) -> None:
         encoding="utf-8", recover=True, remove_comments=True, remove_pis=True, no_network=True, huge_tree=True
     )
     root = etree.fromstring(text.encode("utf-8"), parser)
+    if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
+        raise RejectedError("broken", f"the page goes beyond what the parser can take: {parser.error_log[-1].message}")
     if root is None:
         source.add_whole("")
         return
@@ -111,17 +115,33 @@ def _head(root: Any) -> dict[str, str]:
 
 
 def _visible_text(root: Any) -> str:
-    """Text of the page: paragraphs apart by blank lines, cells of a table by bars."""
+    """Text of the page: paragraphs apart by blank lines, cells of a table by bars.
+
+    White space collapses as a browser shows it, but for preformatted text.
+    """
     parts: list[str] = []
-    for piece, literal in _pieces(root):
-        parts.append(piece if literal else _BLANKS.sub(" ", piece))
-    lines = [line.strip(" ") if line.strip(" |") else "" for line in "".join(parts).split("\n")]
-    text = "\n".join(lines)
-    return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
+    breaks = 0
+    for piece in _pieces(root):
+        if isinstance(piece, int):
+            breaks = min(2, breaks + 1) if piece == _LINE_BREAK else max(breaks, piece)
+            continue
+        text, preformatted = piece
+        if not preformatted:
+            text = _BLANKS.sub(" ", text)
+            if breaks or not parts or parts[-1].endswith((" ", "\n")):
+                text = text.lstrip(" ")
+        if not text:
+            continue
+        if breaks and parts:
+            parts[-1] = parts[-1].rstrip(" ")
+            parts.append("\n" * breaks)
+        breaks = 0
+        parts.append(text)
+    return "".join(parts).strip("\n ")
 
 
-def _pieces(root: Any) -> Iterator[tuple[str, bool]]:
-    """Pieces of text and separators in document order, each with whether its white space counts.
+def _pieces(root: Any) -> Iterator[tuple[str, bool] | int]:
+    """Pieces of text, each with whether its white space counts, and breaks, in document order.
 
     No recursion: pages may nest deeply.
     """
@@ -136,18 +156,19 @@ def _pieces(root: Any) -> Iterator[tuple[str, bool]]:
         elif not left_out:
             if tag == "pre":
                 preformatted += 1 if starts else -1
-            yield from _separator(element, tag, starts)
+            yield from _separators(element, tag, starts)
             if starts and element.text and tag:
                 yield element.text, preformatted > 0
         if not starts and not left_out and element.tail:
             yield element.tail, preformatted > 0
 
 
-def _separator(element: Any, tag: str, starts: bool) -> Iterator[tuple[str, bool]]:
+def _separators(element: Any, tag: str, starts: bool) -> Iterator[tuple[str, bool] | int]:
     if tag in _PARAGRAPHS:
-        yield "\n\n", True
+        yield 2
     elif tag in _LINES:
-        if tag != "br" or starts:
-            yield "\n", True
+        yield 1
+    elif tag == "br" and starts:
+        yield _LINE_BREAK
     elif tag in _CELLS and starts and element.getprevious() is not None:
-        yield " | ", True
+        yield " | ", False

@@ -1,0 +1,137 @@
+"""graphrag-assets status and doctor: what is published, what waits, what failed, and whether all is in order."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from graphrag_assets.assets.fingerprints import Fingerprints
+from graphrag_assets.automation.plan import last_inventory, missing_work
+from graphrag_assets.cli.index import open_places, text_unit_counts
+from graphrag_assets.cli.output import print_json, table
+from graphrag_assets.input.inventory import file_changes
+from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.build import BuildArea
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.parquet import read_table
+from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
+
+#: Failed and rejected rows that the text output lists; --json has all of them.
+SHOWN = 10
+
+
+def status_command(workspace: Workspace, *, as_json: bool) -> None:
+    """Show the published snapshot, what a reconcile would do, and what failed."""
+    source, storage = open_places(workspace)
+    manifest = SnapshotStore(storage).current()
+    report = {
+        "root": str(workspace.root),
+        "method": workspace.settings.effective_method,
+        "published": _published(manifest, storage),
+        "waiting": _waiting(workspace, source, storage, manifest),
+        "failed_text_units": _failed(storage, manifest, "text_units", ["id", "document_id", "position", "status", "reason"]),
+        "failed_reports": _failed(storage, manifest, "community_reports", ["id", "community", "title", "status", "reason"]),
+        "rejected_inputs": _rejected(workspace, storage),
+    }
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(_describe(report))
+
+
+def _published(manifest: Manifest | None, storage: FileSystem) -> dict[str, Any] | None:
+    if manifest is None:
+        return None
+    return {
+        "snapshot": manifest.id,
+        "created": manifest.created,
+        "method": manifest.info.get("method"),
+        "tables": {name: file.rows for name, file in sorted(manifest.tables.items())},
+        "vectors": {name: vectors.model for name, vectors in sorted(manifest.vectors.items())},
+        "text_units": text_unit_counts(storage, manifest),
+    }
+
+
+def _waiting(
+    workspace: Workspace, source: FileSystem, storage: FileSystem, manifest: Manifest | None
+) -> dict[str, Any]:
+    """Files that changed since the last look, and stages that settings or earlier failures leave to be done."""
+    before = last_inventory(workspace, BuildArea(storage))
+    changes = file_changes(source, workspace.settings, before)
+    waiting: dict[str, Any] = {"files": changes, "batches": [], "stages": []}
+    if before is not None:
+        fingerprint = str(manifest.info.get("fingerprint")) if manifest else None
+        work = missing_work(workspace, storage, Fingerprints(workspace, before.documents), fingerprint)
+        waiting |= {"batches": work.batches, "stages": [*work.stages, *work.corpus_stages]}
+    return waiting
+
+
+def _failed(storage: FileSystem, manifest: Manifest | None, name: str, columns: list[str]) -> list[dict[str, Any]]:
+    if manifest is None:
+        return []
+    rows: list[dict[str, Any]] = read_table(storage, manifest.tables[name].path, columns).to_pylist()
+    return [row for row in rows if row["status"] not in ("ok", "empty")]
+
+
+def _rejected(workspace: Workspace, storage: FileSystem) -> list[dict[str, Any]]:
+    before = last_inventory(workspace, BuildArea(storage))
+    rows: list[dict[str, Any]] = before.rejected.to_pylist() if before else []
+    return rows
+
+
+def _describe(report: dict[str, Any]) -> str:
+    published, waiting = report["published"], report["waiting"]
+    lines = [f"Workspace {report['root']}, method {report['method']}"]
+    if published is None:
+        lines.append("Nothing is published yet: run graphrag-assets index")
+    else:
+        units = ", ".join(f"{count} {name}" for name, count in published["text_units"].items())
+        lines += [
+            f"Published: snapshot {published['snapshot']} of {published['created']}, method {published['method']}",
+            f"Text units: {units}",
+            "",
+            table([{"table": n, "rows": r} for n, r in published["tables"].items()], ["table", "rows"]),
+            "",
+        ]
+    files = waiting["files"]
+    if any(files.values()) or waiting["batches"] or waiting["stages"]:
+        seen = ", ".join(f"{count} {name}" for name, count in files.items() if count) or "none changed"
+        lines.append(f"Waiting: files {seen}; {len(waiting['batches'])} batches; stages {', '.join(waiting['stages']) or 'none'}")
+    else:
+        lines.append("The index is up to date with the input and the settings.")
+    for name, columns in (
+        ("failed_text_units", ["id", "status", "reason"]),
+        ("failed_reports", ["community", "title", "reason"]),
+        ("rejected_inputs", ["file", "location", "reason"]),
+    ):
+        rows = report[name]
+        if rows:
+            reasons = Counter(row["reason"] for row in rows).most_common()
+            lines += ["", f"{name.replace('_', ' ').capitalize()}: {len(rows)}"]
+            lines.append(table(rows[:SHOWN], columns))
+            if len(rows) > SHOWN:
+                lines.append(f"… {len(rows) - SHOWN} more; by reason: {', '.join(f'{n} {r}' for r, n in reasons[:5])}")
+    return "\n".join(lines)
+
+
+def doctor_command(root: Path | None, *, online: bool, as_json: bool) -> None:
+    """Look at everything that an index run needs; exit code 1 where something would fail."""
+    from graphrag_assets.cli.doctor import diagnose_root, worst
+
+    findings = diagnose_root(root or os.environ.get("GRAPHRAG_ROOT"), online)
+    gravest = worst(findings)
+    if as_json:
+        print_json({"status": gravest, "findings": [asdict(finding) for finding in findings]})
+    else:
+        marks = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
+        for finding in findings:
+            click.echo(f"{marks[finding.status]}  {finding.name}: {finding.detail}")
+            if finding.mend:
+                click.echo(f"      → {finding.mend}")
+    sys.exit(1 if gravest == "fail" else 0)
