@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.settings import Workspace
 
@@ -32,10 +33,29 @@ def dagster_home(workspace: Workspace) -> Path:
     return home_path
 
 
+def _relax_sqlite() -> None:
+    """Do not wait for the disk at each of the hundreds of events that Dagster records in a run.
+
+    With write-ahead logging SQLite stays consistent, whatever happens; a power cut may lose the last events of a run's
+    history. The index itself is written with its own flushes.
+    """
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    if not event.contains(Engine, "connect", _normal_synchronous):
+        event.listen(Engine, "connect", _normal_synchronous)
+
+
+def _normal_synchronous(connection: Any, _record: object) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("pragma synchronous = normal")
+
+
 def open_instance(workspace: Workspace) -> dg.DagsterInstance:
     """Open the Dagster instance of a workspace, creating its databases where there are none."""
     import dagster as dg
 
+    _relax_sqlite()
     os.environ["DAGSTER_HOME"] = str(dagster_home(workspace))
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     return dg.DagsterInstance.get()

@@ -7,8 +7,9 @@ of what it was made from, so that a later run can tell whether it is still true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -46,11 +47,13 @@ class Built:
         table: Rows in canonical order.
         fingerprint: Hash of what they were made from.
         model: Identity of the embedding model (vector tables only).
+        metadata: Figures about these rows, for the page of their asset or partition.
     """
 
     table: pa.Table
     fingerprint: str = ""
     model: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,10 @@ from graphrag_assets.storage.build import BuildArea, Built, TableRef
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.vectors import Marker, VectorStore, read_marker, write_marker
 
+#: Declared with an asset, but shown by Dagster only where the materialization carries it.
+LINEAGE = "dagster/column_lineage"
+
+
 def _single(value: Built | Mapping[str, Built], keys: list[str]) -> dict[str | None, Built]:
     """The tables of an output by partition; None for an unpartitioned asset."""
     if isinstance(value, Mapping):
@@ -19,6 +23,17 @@ def _single(value: Built | Mapping[str, Built], keys: list[str]) -> dict[str | N
             raise dg.Failure(f"no table for {len(missing)} partitions, such as {missing[:3]}", allow_retries=False)
         return {key: value[key] for key in keys}
     return {keys[0] if keys else None: value}
+
+
+def _report(context: dg.OutputContext, key: str | None, several: bool, metadata: Mapping[str, Any]) -> None:
+    """Attach metadata to the materialization of one partition, or of the asset."""
+    declared = context.definition_metadata
+    if LINEAGE in declared:
+        metadata = {**metadata, LINEAGE: declared[LINEAGE]}
+    if several:
+        context.step_context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
+    else:
+        context.add_output_metadata(metadata)
 
 
 def _keys(context: dg.InputContext | dg.OutputContext) -> list[str]:
@@ -40,19 +55,17 @@ class ParquetTables(dg.IOManager):
         self.area = BuildArea(filesystem)
 
     def handle_output(self, context: dg.OutputContext, obj: Built | Mapping[str, Built]) -> None:
-        """Write the table of each partition; row counts and file sizes become metadata."""
+        """Write the table of each partition; row count, file and size become its metadata, with its own figures."""
         name = context.asset_key.path[-1]
         for key, built in _single(obj, _keys(context)).items():
             size = self.area.write(name, built, key)
             metadata = {
+                **built.metadata,
                 "dagster/row_count": built.table.num_rows,
                 "dagster/uri": self.area.filesystem.uri(self.area.path(name, key)),
-                "bytes": size,
+                "size_bytes": size,
             }
-            if key is not None and isinstance(obj, Mapping):
-                context.step_context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
-            else:
-                context.add_output_metadata(metadata)
+            _report(context, key, isinstance(obj, Mapping), metadata)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Load a table, a dictionary of tables by partition, or a reference; see the class."""
@@ -91,15 +104,13 @@ class LanceVectors(dg.IOManager):
             marker = Marker(built.fingerprint, built.model, dimension, built.table.num_rows, version)
             write_marker(self.filesystem, name, key, marker)
             metadata = {
+                **built.metadata,
                 "dagster/row_count": built.table.num_rows,
                 "dagster/uri": f"{self.filesystem.uri(store.path)}/{self.tables[name]}.lance",
                 "embedding_model": built.model,
-                "dimension": dimension,
+                "vector_dimension": dimension,
             }
-            if key is not None and isinstance(obj, Mapping):
-                context.step_context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
-            else:
-                context.add_output_metadata(metadata)
+            _report(context, key, isinstance(obj, Mapping), metadata)
 
     def load_input(self, context: dg.InputContext) -> list[Marker]:
         """Markers of the partitions that exist: what was embedded with which model."""

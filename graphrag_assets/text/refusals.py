@@ -10,9 +10,16 @@ from graphrag_assets.text.json_answers import strip_reasoning
 _MAX_LENGTH = 1_200
 _MAX_START = 300
 
+_TASK = (
+    r"(?:assist|help|comply|fulfil|provide|process|complete|continue|generate|creat|produc|extract|summari[sz]|answer|"
+    r"respond|identif|analy[sz]|discuss|engage|do (?:that|this)|with (?:that|this|your)|requests?\b|as an ai\b)"
+)
+#: "I cannot" alone is no refusal: a summary may well quote a letter that says so. It must speak of the task.
 _REFUSAL = re.compile(
-    r"\b(?:i(?:['’]m| am) (?:sorry|unable|not able)|i apologi[sz]e|as an ai\b|i(?:['’]m| am) just an ai|"
-    r"i (?:can(?:no|['’])t|cannot|won['’]t|will not|must decline|have to decline)|"
+    r"\b(?:(?:i(?:['’]m| am) (?:sorry|unable|not able)|i apologi[sz]e|sorry,|"
+    r"i (?:can(?:no|['’])t|cannot|won['’]t|will not|must decline|have to decline))(?s:.){0,80}?"
+    + _TASK
+    + r"|as an ai\b|i(?:['’]m| am) just an ai|i must decline|i have to decline|"
     r"(?:can(?:no|['’])t|cannot|unable to) (?:assist|help|comply|fulfil\w*)(?: with)? (?:this|that|your))|"
     r"(?:je suis désolé|je ne peux pas|lo siento|no puedo ayudar|es tut mir leid|ich kann (?:dabei|ihnen|das) |"
     r"não posso ajudar|desculpe|mi dispiace|non posso aiutar|к сожалению, я|извините|я не могу)|"

@@ -113,7 +113,7 @@ def test_rules_are_no_front_matter(text: str) -> None:
 
 def test_html() -> None:
     page = """<!doctype html><html lang="en"><head><title>The  Title</title><meta name="author" content="A. Writer">
-    <meta property="article:published_time" content="2024-01-02T03:04:05Z"><style>p{}</style></head><body><nav>menu</nav>
+<meta property="article:published_time" content="2024-01-02T03:04:05Z"><style>p{}</style></head><body><nav>menu</nav>
     <h1>Head</h1><p>One <b>bold</b>&nbsp;word<br>next   line &lt;kept&gt;</p><script>alert(1)</script><!-- gone -->
     <pre>a
       b</pre><ul><li>first</li><li>second</li></ul><table><tr><td>x</td><td>y</td></tr></table></body></html>"""

@@ -114,6 +114,10 @@ MERGED = [
     (("INES HALORAN", P), ("INES HALLORAN", P)),
     (("INÉS HALLORAN", P), ("INES HALLORAN", P)),
     (("INES HALLORAN (ENGINEER)", P), ("INES HALLORAN", P)),
+    (("DAME LEONORA", P), ("LEONORA QUAYLE", P)),
+    (("MISS ALDOUS", P), ("MARGIT ALDOUS", P)),
+    (("HINDMOSS WOOL CO", O), ("HINDMOSS WOOL CO-OPERATIVE", O)),
+    (("SKARNE STONE CO.", O), ("SKARNE STONE COMPANY", O)),
     # acronyms, brackets
     (("BTC", O), ("BRANNOCK TIDAL CO-OPERATIVE", O)),
     (("B.T.C.", O), ("BRANNOCK TIDAL CO-OPERATIVE", O)),
@@ -192,6 +196,13 @@ SEPARATE = [
     (("SPRINGFIELD (OHIO)", G), ("SPRINGFIELD (ILLINOIS)", G)),
     (("JOHN SMITH (1850)", P), ("JOHN SMITH (1901)", P)),
     (("CAT", "ANIMAL"), ("CENTRAL AUDIT TEAM", O)),
+    (("P.S.", G), ("PENNY SALLOW", G)),
+    (("TLR", O), ("TOLVANE LIGHT RAILWAY", E)),
+    (("RAILWAY", O), ("RAILWAY COMPANY", O)),
+    (("YARD", P), ("RANG OSTREY YARD", P)),
+    (("MINA CROFT", P), ("WILHELMINA CROFT", P)),
+    (("SHAW E. RIDRA", P), ("SHAW B. RIDRA", P)),
+    (("HINDMOSS COMPANY", O), ("HINDMOSS CO-OPERATIVE", O)),
     (("BTC", O), ("BRISTOL TAXI COMPANY LTD AND SONS", O)),
     (("PROJECT GUTENBERG", O), ("PROJECT GUTENBERG LICENSE", E)),
     (("DULCE", G), ("DULCE BASE", G)),
@@ -307,6 +318,11 @@ def test_an_acronym_of_unknown_type_needs_a_text_that_says_so() -> None:
 def test_legal_form_of_two_companies_is_ambiguous() -> None:
     resolution = resolve(entry("ACME", O, 9), entry("ACME LTD", O, 3), entry("ACME INC", O, 2))
     assert mapping(resolution) == {}
+
+
+def test_co_stands_for_one_legal_form_only() -> None:
+    forms = [entry("HINDMOSS WOOL COMPANY", O, 4), entry("HINDMOSS WOOL CO-OPERATIVE", O, 3)]
+    assert mapping(resolve(*forms, entry("HINDMOSS WOOL CO", O, 2))) == {}
 
 
 def test_pronouns_tell_a_mr_from_a_woman() -> None:

@@ -1,7 +1,8 @@
 """Entity resolution: which titles name one entity.
 
 * :mod:`profiles` gathers what is known of each title, :mod:`keys` and :mod:`persons` take titles apart.
-* :mod:`candidates` finds the pairs worth judging by blocking, :mod:`scoring` judges them by rules.
+* :mod:`candidates` finds the pairs worth judging by blocking, :mod:`scoring` judges them by rules: those for things
+  (:mod:`name_scoring`), for persons (:mod:`person_scoring`), and for misspellings (:mod:`slips`).
 * :mod:`verdicts` asks a model about the doubtful ones, :mod:`overrides` holds what a user decided.
 * :mod:`decisions` forms groups around canonical titles, never chains; :mod:`resolve` puts all of it together.
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from graphrag_assets.indexing.resolution.scoring import Judgement
+from graphrag_assets.indexing.resolution.judgement import Judgement
 
 Pair = tuple[int, int]
 Judge = Callable[[int, int], Judgement]

@@ -12,9 +12,10 @@ from graphrag_assets.indexing.asking import Ask
 from graphrag_assets.indexing.resolution.candidates import Candidates, find_candidates, known_words
 from graphrag_assets.indexing.resolution.corpus import Corpus
 from graphrag_assets.indexing.resolution.decisions import Ambiguity, Locality, Pair, resolve_ambiguity, star_groups
+from graphrag_assets.indexing.resolution.judgement import Judgement, turned
 from graphrag_assets.indexing.resolution.nodes import Node, build_nodes
 from graphrag_assets.indexing.resolution.overrides import Overrides
-from graphrag_assets.indexing.resolution.scoring import NOTHING, Judgement, judge, turned
+from graphrag_assets.indexing.resolution.scoring import judge
 from graphrag_assets.indexing.resolution.verdicts import Described, Verdict, ask_verdicts
 
 #: Long forms that the evidence of an ambiguous short form names; it tells how many there are besides.
@@ -144,26 +145,30 @@ class _Resolver:
     # --- evidence ----------------------------------------------------------------------------------------------------
 
     def judge(self, a: int, b: int) -> Judgement:
-        """Judge two nodes: the best that any of their anchors give; remembered."""
+        """Judge two nodes, by the best evidence of any of their anchors; remembered."""
         if a > b:
             return turned(self.judge(b, a))
         judgement = self._judged.get((a, b))
         if judgement is None:
-            first, second = self.nodes[a].anchors, self.nodes[b].anchors
-            all_of_them = [judge(x, y, self._corpus) for x in first for y in second]
-            judgement = min(all_of_them, key=lambda j: (-j.score, j.conflict)) if all_of_them else NOTHING
-            self._judged[a, b] = judgement
+            judgement = self._judged[a, b] = self._judge_anchors(a, b)
         return judgement
+
+    def _judge_anchors(self, a: int, b: int) -> Judgement:
+        first, second = self.nodes[a].anchors, self.nodes[b].anchors
+        if len(first) == len(second) == 1:
+            return judge(first[0], second[0], self._corpus)
+        return min((judge(x, y, self._corpus) for x in first for y in second), key=lambda j: (-j.score, j.conflict))
 
     def judge_candidates(self, candidates: Candidates) -> None:
         """Judge the candidates; keep those with evidence."""
         self._candidates = candidates
-        pairs = {_pair(self._owner[a], self._owner[b]) for a, b in candidates.pairs}
-        self._pairs = sorted(
-            (a, b)
-            for a, b in pairs
-            if a != b and (a, b) not in self._forbidden and self.judge(a, b).score >= self._doubt
-        )
+        for a, b in sorted({_pair(self._owner[a], self._owner[b]) for a, b in candidates.pairs}):
+            if a == b or (a, b) in self._forbidden:
+                continue
+            judgement = self._judge_anchors(a, b)
+            if judgement.score >= self._doubt:  # most have no evidence, and are not worth remembering
+                self._judged[a, b] = judgement
+                self._pairs.append((a, b))
         for short, longs in candidates.crowded.items():
             node = self._owner[short]
             others = {self._owner[i] for i in longs} - {node}
@@ -300,7 +305,7 @@ class _Resolver:
         others = [title for i in ambiguity.longs if (title := self._canonical(i)) != canonical]
         if not others:
             return None
-        titles = list(dict.fromkeys(self.nodes[i].title for i in ambiguity.longs))
+        titles = list(dict.fromkeys(others))
         named, left = titles[:_NAMED_LONG_FORMS], len(titles) - _NAMED_LONG_FORMS
         evidence = f"ambiguous: can stand for {', '.join(named)}" + (f" and {left} more" if left > 0 else "")
         score = min(self._doubt, 0.5)

@@ -1,0 +1,1 @@
+"""Tests against Microsoft GraphRAG itself, installed in an environment of its own."""
