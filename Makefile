@@ -2,10 +2,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+REFERENCE := .venv-reference
 ROOT ?= examples/demo
 PORT ?= 3000
 
-.PHONY: help install demo ui test test-slow test-all lint types check lock bench clean
+.PHONY: help install demo ui test test-slow test-all reference lint types check lock bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -40,6 +41,14 @@ test-slow: $(VENV)/.installed-dev ## Run the slow tests
 test-all: $(VENV)/.installed-dev ## Run all tests
 	$(BIN)/python -m pytest -n 2
 
+$(REFERENCE)/.installed: tests/reference/requirements.lock
+	@test -x $(REFERENCE)/bin/python || "$(PYTHON)" -m venv $(REFERENCE)
+	$(REFERENCE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	@touch $@
+
+reference: $(VENV)/.installed-dev $(REFERENCE)/.installed ## Let Microsoft GraphRAG, installed in an environment of its own, read and search our snapshots
+	GRAPHRAG_REFERENCE_PYTHON=$(CURDIR)/$(REFERENCE)/bin/python $(BIN)/python -m pytest tests/reference
+
 lint: $(VENV)/.installed-dev ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,4 +66,4 @@ bench: $(VENV)/.installed-dev ## Measure indexing against the simulated model
 	$(BIN)/python bench/index.py
 
 clean: ## Remove the environment and what the demo made
-	rm -rf $(VENV) examples/demo/output examples/demo/.dagster examples/demo/.cache
+	rm -rf $(VENV) $(REFERENCE) examples/demo/output examples/demo/.dagster examples/demo/.cache

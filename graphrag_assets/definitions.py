@@ -11,13 +11,9 @@ What comes from one batch's text is partitioned by document batch; the rest is m
 
 from __future__ import annotations
 
-import warnings
-
 import dagster as dg
 
-warnings.filterwarnings("ignore", category=dg.BetaWarning)
-
-from graphrag_assets.assets.build import build_definitions  # noqa: E402
-from graphrag_assets.settings_file import load_workspace  # noqa: E402
+from graphrag_assets.assets.build import build_definitions
+from graphrag_assets.settings_file import load_workspace
 
 defs: dg.Definitions = build_definitions(load_workspace())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import dagster as dg
 
 from graphrag_assets.assets.communities import community_assets
@@ -23,15 +25,19 @@ def build_definitions(workspace: Workspace) -> dg.Definitions:
         workspace: Root folder and settings.
     """
     index = Index(root=str(workspace.root))
-    return dg.Definitions(
-        assets=[
+    with warnings.catch_warnings():
+        # Backfill policies are beta: a warning for each asset that has one, on which a user could not act.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        assets = [
             *document_assets(workspace),
             *extraction_assets(workspace),
             *graph_assets(workspace),
             *community_assets(workspace),
             *embedding_assets(workspace),
             *snapshot_assets(workspace),
-        ],
+        ]
+    return dg.Definitions(
+        assets=assets,
         jobs=jobs(),
         resources={
             "index": index,

@@ -1,6 +1,5 @@
 """Communities and their reports."""
 
-import asyncio
 from collections import Counter
 from typing import Any
 
@@ -8,10 +7,11 @@ import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets.assets.corpus import text_unit_dates, text_unit_order
-from graphrag_assets.assets.fingerprints import INCOMPLETE, Fingerprints, model_identity
+from graphrag_assets.assets.fingerprints import INCOMPLETE, model_identity
 from graphrag_assets.assets.graph import in_order
-from graphrag_assets.assets.models import open_gateway, usage_metadata
-from graphrag_assets.assets.partitions import every_batch
+from graphrag_assets.assets.models import open_gateway, run, usage_metadata
+from graphrag_assets.assets.partitions import all_there, every_batch
+from graphrag_assets.assets.pictures import graph_picture
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import COMMUNITIES as GROUP
 from graphrag_assets.assets.specs import described
@@ -74,12 +74,12 @@ async def write_with_llm(units: pa.Table, tables: Tables, workspace: Workspace) 
         )
         usage = gateway.usage()
     metadata = {
-        "written": made.written,
-        "reused": made.reused,
-        "failed": made.failed,
+        "reports_written": made.written,
+        "reports_reused": made.reused,
+        "reports_failed": made.failed,
         "sub_reports_used": made.substituted,
-        "made_up_citations_dropped": made.dropped_citations,
-        "conflicts": len(found.conflicts),
+        "invented_citations_dropped": made.dropped_citations,
+        "contradictions_found": len(found.conflicts),
         **{f"rows_left_out/{name}": count for name, count in made.trimmed.items()},
     }
     return COMMUNITY_REPORTS.from_rows(made.rows), metadata | usage_metadata(usage)
@@ -96,7 +96,10 @@ def write_extractively(units: pa.Table, tables: Tables) -> tuple[pa.Table, dict[
         found.conflicts,
         text_units=units.num_rows,
     )
-    return COMMUNITY_REPORTS.from_rows(rows), {"written": len(rows), "conflicts": len(found.conflicts)}
+    return COMMUNITY_REPORTS.from_rows(rows), {
+        "reports_written": len(rows),
+        "contradictions_found": len(found.conflicts),
+    }
 
 
 def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -104,18 +107,12 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     method = workspace.settings.effective_method
 
     @dg.asset(
-        ins={name: dg.AssetIn(name, partition_mapping=every_batch) for name in ("documents", "text_units")},
         **described("communities", GROUP, kinds={"parquet", "leiden"}, workspace=workspace),
     )
     def communities(
-        context: dg.AssetExecutionContext,
-        index: Index,
-        input_inventory: pa.Table,
-        documents: TableRef,
-        text_units: TableRef,
-        entities: pa.Table,
-        relationships: pa.Table,
+        context: dg.AssetExecutionContext, index: Index, entities: pa.Table, relationships: pa.Table
     ) -> dg.Output[Built]:
+        prints = index.fingerprints()
         settings = index.workspace.settings.cluster_graph
         found = cluster(
             entities,
@@ -124,23 +121,24 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             use_lcc=settings.use_lcc,
             seed=settings.seed,
             resolution=settings.resolution,
-            dates=text_unit_dates(documents, text_units),
+            dates=text_unit_dates(*(index.build.ref(name, prints.batches) for name in ("documents", "text_units"))),
         )
-        prints = Fingerprints(index.workspace, input_inventory)
         metadata: dict[str, Any] = {
             "levels": len(found.levels),
             "isolated_entities": found.isolated,
-            "above_max_cluster_size": len(found.oversized),
+            "communities_above_max_cluster_size": len(found.oversized),
+            "picture": dg.MetadataValue.md(graph_picture(entities, relationships, coarsest(found.communities))),
         }
         for level in found.levels:
             metadata |= {
                 f"level_{level.level}/communities": level.communities,
                 f"level_{level.level}/modularity": level.modularity,
             }
-        return dg.Output(Built(COMMUNITIES.conform(found.communities), prints.corpus("communities")), metadata=metadata)
+        table = COMMUNITIES.conform(found.communities)
+        return dg.Output(Built(table, index.stamp(prints, "communities")), metadata=metadata)
 
     @dg.asset(
-        ins={name: dg.AssetIn(name, partition_mapping=every_batch) for name in ("documents", "text_units")},
+        ins={"text_units": dg.AssetIn(partition_mapping=every_batch)},
         pool="llm" if method == "standard" else None,
         **described(
             "community_reports",
@@ -152,15 +150,16 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     def community_reports(
         context: dg.AssetExecutionContext,
         index: Index,
-        input_inventory: pa.Table,
-        documents: TableRef,
         text_units: TableRef,
         entities: pa.Table,
         relationships: pa.Table,
         covariates: pa.Table,
         communities: pa.Table,
     ) -> dg.Output[Built]:
-        units = in_order(text_units.table(["id", "text", "document_id"]), text_unit_order(documents, text_units))
+        prints = index.fingerprints()
+        text_units = all_there(text_units, prints.batches)
+        order = text_unit_order(index.build.ref("documents", prints.batches), text_units)
+        units = in_order(text_units.table(["id", "text", "document_id"]), order)
         tables = {
             "entities": entities,
             "relationships": relationships,
@@ -168,15 +167,23 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             "communities": communities,
         }
         if index.workspace.settings.effective_method == "standard":
-            reports, metadata = asyncio.run(write_with_llm(units, tables, index.workspace))
+            reports, metadata = run(write_with_llm(units, tables, index.workspace))
         else:
             reports, metadata = write_extractively(units, tables)
         failed = Counter(reports["status"].to_pylist())["failed"]
-        fingerprint = Fingerprints(index.workspace, input_inventory).corpus("community_reports")
-        built = Built(reports, fingerprint + (INCOMPLETE if failed else ""))
-        return dg.Output(built, metadata=metadata | {"best": dg.MetadataValue.md(best_report(reports))})
+        fingerprint = index.stamp(prints, "community_reports")
+        if failed:
+            fingerprint = fingerprint.removesuffix(INCOMPLETE) + INCOMPLETE
+        best = dg.MetadataValue.md(best_report(reports))
+        return dg.Output(Built(reports, fingerprint), metadata=metadata | {"highest_ranked_report": best})
 
     return [communities, community_reports]
+
+
+def coarsest(communities: pa.Table) -> dict[str, int]:
+    """Community of the coarsest level by entity id."""
+    rows = communities.select(["community", "level", "entity_ids"]).to_pylist()
+    return {entity: row["community"] for row in rows if row["level"] == 0 for entity in row["entity_ids"]}
 
 
 def best_report(reports: pa.Table) -> str:

@@ -116,7 +116,12 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         name="inventory",
         outs={
             name: dg.AssetOut(**described(name, INPUT, kinds={"parquet"}))
-            for name in ("input_inventory", "input_files", "rejected_inputs")
+            for name in ("input_files", "input_inventory", "rejected_inputs")
+        },
+        internal_asset_deps={
+            "input_files": set(),
+            "input_inventory": {dg.AssetKey("input_files")},
+            "rejected_inputs": {dg.AssetKey("input_files")},
         },
     )
     def inventory(context: dg.AssetExecutionContext, index: Index) -> Iterator[dg.Output[Any]]:
@@ -125,23 +130,21 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
 
         found = look_at_input(index, context.instance)
         changes = found.changes
+        yield dg.Output(Built(found.files), "input_files", metadata={"input": index.input.base})
         yield dg.Output(
             Built(found.documents, inventory_fingerprint(index.workspace)),
             "input_inventory",
             metadata={
-                "added": changes.added,
-                "edited": changes.edited,
-                "deleted": changes.deleted,
-                "unchanged": changes.unchanged,
+                "documents_added": changes.added,
+                "documents_edited": changes.edited,
+                "documents_deleted": changes.deleted,
+                "documents_unchanged": changes.unchanged,
                 "batches": len(set(found.documents["batch"].to_pylist())),
                 "characters": sum(found.documents["characters"].to_pylist()),
             },
         )
-        yield dg.Output(Built(found.files), "input_files")
         yield dg.Output(
-            Built(found.rejected),
-            "rejected_inputs",
-            metadata={"rejected": dg.MetadataValue.md(rejected_table(found.rejected))},
+            Built(found.rejected), "rejected_inputs", metadata={"reasons": dg.MetadataValue.md(rejected_table(found.rejected))}
         )
 
     @dg.asset(
@@ -156,7 +159,8 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             table, changed = read_documents(index.input, index.workspace, input_inventory, key)
             if changed:
                 context.log.warning(f"{key}: {changed} documents changed since the inventory; the next run reads them again")
-            built[key] = Built(table, prints.batch("documents", key) + (INCOMPLETE if changed else ""))
+            fingerprint = prints.batch("documents", key) + (INCOMPLETE if changed else "")
+            built[key] = Built(table, fingerprint, metadata=_document_figures(table))
         return single_or_all(built)
 
     @dg.asset(
@@ -164,16 +168,25 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         backfill_policy=one_run,
         **described("text_units", INPUT, kinds={"parquet"}, workspace=workspace),
     )
-    def text_units(context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table, documents: Any) -> Any:
-        prints = Fingerprints(index.workspace, input_inventory)
-        return single_or_all(
-            {
-                key: Built(cut_documents(table, index.workspace), prints.batch("text_units", key))
-                for key, table in by_batch(context, documents).items()
-            }
-        )
+    def text_units(context: dg.AssetExecutionContext, index: Index, documents: Any) -> Any:
+        prints = index.fingerprints()
+        built = {}
+        for key, table in by_batch(context, documents).items():
+            units = cut_documents(table, index.workspace)
+            figures = {"documents": table.num_rows, "tokens": sum(units["n_tokens"].to_pylist())}
+            built[key] = Built(units, index.stamp(prints, "text_units", key), metadata=figures)
+        return single_or_all(built)
 
     return [inventory, documents, text_units]
+
+
+def _document_figures(documents: pa.Table) -> dict[str, Any]:
+    """What the page of a batch says about its documents."""
+    languages = Counter(language or "unknown" for language in documents["language"].to_pylist())
+    return {
+        "characters": sum(len(text) for text in documents["text"].to_pylist()),
+        "languages": ", ".join(f"{language}: {count}" for language, count in sorted(languages.items())),
+    }
 
 
 #: Rows of a table that its metadata shows; the whole table is in the index.

@@ -1,6 +1,5 @@
 """Vectors of text units, entities and community reports."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,8 +8,7 @@ import dagster as dg
 import numpy as np
 import pyarrow as pa
 
-from graphrag_assets.assets.fingerprints import Fingerprints
-from graphrag_assets.assets.models import open_gateway, usage_metadata
+from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import EMBEDDINGS, described
@@ -55,12 +53,14 @@ class Embedded:
     Args:
         tables: Vector tables by batch; the key is empty for a whole-corpus table.
         model: Identity of the embedding model.
+        computed: Vectors that the model was asked for.
         taken_over: Vectors that were there already.
         usage: Calls by stage.
     """
 
     tables: dict[str, pa.Table]
     model: str
+    computed: int
     taken_over: int
     usage: "dict[str, StageUsage]"
 
@@ -115,7 +115,7 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
         batch: _vector_table(asset, row_ids, hashes[batch], known, dimension) for batch, (row_ids, _) in texts.items()
     }
     count = sum(len(row_ids) for row_ids, _ in texts.values())
-    return Embedded(tables, embedder.model, count - len(missing), usage)
+    return Embedded(tables, embedder.model, len(missing), count - len(missing), usage)
 
 
 def _vector_table(
@@ -133,6 +133,13 @@ def _vector_table(
     return embeddings_table(asset, dimension).conform(table)
 
 
+def figures(made: Embedded) -> dict[str, Any]:
+    """What the page of vectors says about the step that made them; a step over several batches embeds them together."""
+    several = len(made.tables) > 1
+    metadata = {"vectors_computed": made.computed, "vectors_reused": made.taken_over} | usage_metadata(made.usage)
+    return {f"all_batches_of_the_run/{name}": value for name, value in metadata.items()} if several else metadata
+
+
 def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare text_unit_embeddings, entity_embeddings and community_report_embeddings."""
 
@@ -144,17 +151,18 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         **described("text_unit_embeddings", EMBEDDINGS, kinds={"lancedb"}, workspace=workspace),
     )
     def text_unit_embeddings(
-        context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table, text_units: Any
+        context: dg.AssetExecutionContext, index: Index, text_units: Any
     ) -> dg.Output[Any]:
-        prints = Fingerprints(index.workspace, input_inventory)
+        prints = index.fingerprints()
         texts = {
             key: (table["id"].to_pylist(), table["text"].to_pylist()) for key, table in by_batch(context, text_units).items()
         }
-        made = asyncio.run(embed_tables(texts, "text_unit_embeddings", index.workspace, index.storage))
+        made = run(embed_tables(texts, "text_unit_embeddings", index.workspace, index.storage))
         built = {
-            key: Built(table, prints.batch("text_unit_embeddings", key), made.model) for key, table in made.tables.items()
+            key: Built(table, index.stamp(prints, "text_unit_embeddings", key), made.model)
+            for key, table in made.tables.items()
         }
-        return dg.Output(single_or_all(built), metadata={"taken_over": made.taken_over} | usage_metadata(made.usage))
+        return dg.Output(single_or_all(built), metadata=figures(made))
 
     def whole(asset: str, source: str, prepare: Any) -> dg.AssetsDefinition:
         @dg.asset(
@@ -164,11 +172,10 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             pool="embeddings",
             **described(asset, EMBEDDINGS, kinds={"lancedb"}, workspace=workspace),
         )
-        def build(context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table, rows: pa.Table) -> dg.Output[Any]:
-            prints = Fingerprints(index.workspace, input_inventory)
-            made = asyncio.run(embed_tables({"": prepare(rows)}, asset, index.workspace, index.storage))
-            built = Built(made.tables[""], prints.corpus(asset), made.model)
-            return dg.Output(built, metadata={"taken_over": made.taken_over} | usage_metadata(made.usage))
+        def build(context: dg.AssetExecutionContext, index: Index, rows: pa.Table) -> dg.Output[Any]:
+            made = run(embed_tables({"": prepare(rows)}, asset, index.workspace, index.storage))
+            built = Built(made.tables[""], index.stamp(index.fingerprints(), asset), made.model)
+            return dg.Output(built, metadata=figures(made))
 
         return build
 

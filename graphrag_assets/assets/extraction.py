@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pyarrow as pa
 
-from graphrag_assets.assets.fingerprints import INCOMPLETE, Fingerprints
-from graphrag_assets.assets.models import open_gateway, usage_metadata
+from graphrag_assets.assets.fingerprints import INCOMPLETE
+from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import EXTRACTION, described
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphrag_assets.llm.usage import StageUsage
 
 OUTPUTS = ("extracted_entities", "extracted_relationships", "extracted_claims", "extraction_status")
+STATUSES = ("ok", "empty", "failed", "truncated", "refused")
 Rows = list[dict[str, Any]]
 
 
@@ -48,7 +49,9 @@ def to_tables(units: list[UnitExtraction]) -> dict[str, pa.Table]:
     return {name: CONTRACTS[name].from_rows(rows[name]) for name in OUTPUTS}
 
 
-async def _extract_unit(unit: Mapping[str, Any], gateway: "Gateway", workspace: Workspace) -> UnitExtraction:
+async def _extract_unit(
+    unit: Mapping[str, Any], batch: str, gateway: "Gateway", workspace: Workspace
+) -> UnitExtraction:
     """Extract one text unit with the LLM: the graph, and the claims where they are switched on."""
     from graphrag_assets.indexing.claims import extract_claims
     from graphrag_assets.indexing.extraction import extract_graph
@@ -57,7 +60,7 @@ async def _extract_unit(unit: Mapping[str, Any], gateway: "Gateway", workspace: 
     graph, claims = settings.extract_graph, settings.extract_claims
     found = await extract_graph(
         unit["text"],
-        gateway.ask("extract_graph", graph.completion_model_id),
+        gateway.ask("extract_graph", graph.completion_model_id, batch),
         prompt=load_prompt(workspace, "extract_graph" if graph.format == "tuple" else "extract_graph_json", graph.prompt),
         continue_prompt=load_prompt(workspace, "extract_graph_continue"),
         loop_prompt=load_prompt(workspace, "extract_graph_loop"),
@@ -71,7 +74,7 @@ async def _extract_unit(unit: Mapping[str, Any], gateway: "Gateway", workspace: 
     if claims.enabled:
         said = await extract_claims(
             unit["text"],
-            gateway.ask("extract_claims", claims.completion_model_id),
+            gateway.ask("extract_claims", claims.completion_model_id, batch),
             prompt=load_prompt(workspace, "extract_claims", claims.prompt),
             continue_prompt=load_prompt(workspace, "extract_claims_continue"),
             loop_prompt=load_prompt(workspace, "extract_claims_loop"),
@@ -101,24 +104,24 @@ async def _extract_unit(unit: Mapping[str, Any], gateway: "Gateway", workspace: 
 
 async def extract_with_llm(
     batches: Mapping[str, pa.Table], workspace: Workspace
-) -> tuple[dict[str, list[UnitExtraction]], dict[str, "StageUsage"]]:
+) -> tuple[dict[str, list[UnitExtraction]], dict[str, dict[str, "StageUsage"]]]:
     """Extract the text units of all batches at once, so that the slots of the model stay busy across batches.
 
     Returns:
-        The extractions by batch, in the order of the text units, and the LLM usage.
+        The extractions by batch, in the order of the text units, and the LLM usage by batch and stage.
     """
     units = [(key, unit) for key, table in batches.items() for unit in table.select(["id", "text"]).to_pylist()]
     progress = Progress("extracting the graph", len(units))
 
-    async def one(unit: Mapping[str, Any]) -> UnitExtraction:
-        extraction = await _extract_unit(unit, gateway, workspace)
+    async def one(batch: str, unit: Mapping[str, Any]) -> UnitExtraction:
+        extraction = await _extract_unit(unit, batch, gateway, workspace)
         progress.advance()
         return extraction
 
     async with open_gateway(workspace) as gateway:
         async with asyncio.TaskGroup() as group:
-            tasks = [(key, group.create_task(one(unit))) for key, unit in units]
-        usage = gateway.usage()
+            tasks = [(key, group.create_task(one(key, unit))) for key, unit in units]
+        usage = {key: gateway.usage(key) for key in batches}
     found: dict[str, list[UnitExtraction]] = {key: [] for key in batches}
     for key, task in tasks:
         found[key].append(task.result())
@@ -152,6 +155,12 @@ def extract_with_nlp(
     return found
 
 
+def _languages(index: Index, batches: list[str]) -> dict[str, str]:
+    """Language by document id. The language of a text decides how it is analysed, it is not what is extracted."""
+    documents = index.build.ref("documents", batches).table(["id", "language"])
+    return dict(zip(documents["id"].to_pylist(), documents["language"].to_pylist(), strict=True))
+
+
 def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare extracted_entities, extracted_relationships, extracted_claims and extraction_status."""
     method = workspace.settings.effective_method
@@ -166,32 +175,24 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         retry_policy=dg.RetryPolicy(max_retries=1, delay=5),
     )
     def extraction(
-        context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table, documents: Any, text_units: Any
+        context: dg.AssetExecutionContext, index: Index, text_units: Any
     ) -> Iterator[dg.Output[Any]]:
-        prints = Fingerprints(index.workspace, input_inventory)
+        prints = index.fingerprints()
         units = by_batch(context, text_units)
-        metadata: dict[str, Any] = {}
+        usage: dict[str, dict[str, StageUsage]] = {}
         if index.workspace.settings.effective_method == "standard":
-            extracted, usage = asyncio.run(extract_with_llm(units, index.workspace))
-            metadata = usage_metadata(usage)
+            extracted, usage = run(extract_with_llm(units, index.workspace))
         else:
-            languages = {
-                document: language
-                for table in by_batch(context, documents).values()
-                for document, language in zip(table["id"].to_pylist(), table["language"].to_pylist(), strict=True)
-            }
-            extracted = extract_with_nlp(units, languages, index.workspace)
-        tables = {key: to_tables(found) for key, found in extracted.items()}
-        statuses = Counter(
-            status for found in tables.values() for status in found["extraction_status"]["status"].to_pylist()
-        )
+            extracted = extract_with_nlp(units, _languages(index, list(units)), index.workspace)
+        tables: dict[str, dict[str, Built]] = {name: {} for name in OUTPUTS}
+        for key, found in extracted.items():
+            statuses = Counter(unit.status["status"] for unit in found)
+            stamp = index.stamp(prints, "extraction", key)
+            fingerprint = stamp if statuses.keys() <= {"ok", "empty"} else stamp.removesuffix(INCOMPLETE) + INCOMPLETE
+            figures = {f"text_units_{status}": statuses.get(status, 0) for status in STATUSES} | usage_metadata(usage.get(key, {}))
+            for name, table in to_tables(found).items():
+                tables[name][key] = Built(table, fingerprint, metadata=figures if name == "extraction_status" else {})
         for name in OUTPUTS:
-            built = {}
-            for key, found in tables.items():
-                failed = not set(found["extraction_status"]["status"].to_pylist()) <= {"ok", "empty"}
-                fingerprint = prints.batch("extraction", key) + (INCOMPLETE if failed else "")
-                built[key] = Built(found[name], fingerprint)
-            extra = metadata | {f"text_units/{s}": n for s, n in sorted(statuses.items())}
-            yield dg.Output(single_or_all(built), name, metadata=extra if name == "extraction_status" else {})
+            yield dg.Output(single_or_all(tables[name]), name)
 
     return [extraction]

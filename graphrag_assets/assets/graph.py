@@ -9,9 +9,8 @@ import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets.assets.corpus import canonical_titles, text_unit_order
-from graphrag_assets.assets.fingerprints import Fingerprints
-from graphrag_assets.assets.models import open_gateway, usage_metadata
-from graphrag_assets.assets.partitions import every_batch
+from graphrag_assets.assets.models import open_gateway, run, usage_metadata
+from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.pictures import graph_picture
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import GRAPH, described
@@ -32,6 +31,13 @@ if TYPE_CHECKING:
     from graphrag_assets.llm.gateway import Gateway
 
 OUTPUTS = ("entity_aliases", "entities", "relationships")
+
+#: From which tables the rows of each output are made, for the lineage; the order of text units is read beside them.
+MADE_FROM = {
+    "entity_aliases": ("extracted_entities", "extracted_relationships"),
+    "entities": ("extracted_entities", "extracted_relationships", "entity_aliases", "text_units"),
+    "relationships": ("extracted_relationships", "entities"),
+}
 
 
 @dataclass
@@ -176,8 +182,8 @@ async def build_fast(
         "relationships": _finished(linked, RELATIONSHIPS, [of_pairs[pair] for pair in pairs]),
     }
     metadata = _metadata(resolution, merged)
-    metadata["entities"]["pruned"] = merged.entities.num_rows - kept.num_rows
-    metadata["relationships"]["pruned"] = merged.relationships.num_rows - linked.num_rows
+    metadata["entities"]["entities_pruned"] = merged.entities.num_rows - kept.num_rows
+    metadata["relationships"]["relationships_pruned"] = merged.relationships.num_rows - linked.num_rows
     return Graph(tables, metadata)
 
 
@@ -185,16 +191,16 @@ def _metadata(resolution: Resolution, merged: MergedGraph) -> dict[str, dict[str
     s = resolution.statistics
     return {
         "entity_aliases": {
-            "titles": s.titles,
-            "merged": s.merged,
+            "titles_extracted": s.titles,
+            "titles_merged": s.merged,
             "doubtful_pairs": s.doubtful,
-            "ambiguous": s.ambiguous,
+            "ambiguous_titles": s.ambiguous,
             "narrowed_blocks": s.narrowed_blocks,
         },
         "entities": {},
         "relationships": {
             "self_relationships_dropped": merged.self_relationships,
-            "weights_replaced": merged.weights_replaced,
+            "unusable_weights_replaced": merged.weights_replaced,
         },
     }
 
@@ -209,52 +215,49 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         outs={name: dg.AssetOut(**described(name, GRAPH, kinds=kinds, workspace=workspace)) for name in OUTPUTS},
         ins={
             name: dg.AssetIn(name, partition_mapping=every_batch)
-            for name in ("documents", "text_units", "extracted_entities", "extracted_relationships")
+            for name in ("text_units", "extracted_entities", "extracted_relationships")
         },
+        internal_asset_deps={name: {dg.AssetKey(source) for source in sources} for name, sources in MADE_FROM.items()},
         pool="llm" if method == "standard" else None,
     )
     def graph(
         context: dg.AssetExecutionContext,
         index: Index,
-        input_inventory: pa.Table,
-        documents: TableRef,
         text_units: TableRef,
         extracted_entities: TableRef,
         extracted_relationships: TableRef,
     ) -> Iterator[dg.Output[Built]]:
-        order = text_unit_order(documents, text_units)
-        entities, relationships = extracted_entities.table(), extracted_relationships.table()
+        prints = index.fingerprints()
+        text_units = all_there(text_units, prints.batches)
+        order = text_unit_order(index.build.ref("documents", prints.batches), text_units)
+        entities = all_there(extracted_entities, prints.batches).table()
+        relationships = all_there(extracted_relationships, prints.batches).table()
         if index.workspace.settings.effective_method == "standard":
-            built = asyncio.run(build_standard(entities, relationships, order, index.workspace))
+            built = run(build_standard(entities, relationships, order, index.workspace))
         else:
             units = in_order(text_units.table(["id", "text", "document_id"]), order)
-            built = asyncio.run(build_fast(entities, relationships, order, units, index.workspace))
-        fingerprint = Fingerprints(index.workspace, input_inventory).corpus("graph")
-        picture = graph_picture(built.tables["entities"], built.tables["relationships"])
+            built = run(build_fast(entities, relationships, order, units, index.workspace))
+        fingerprint = index.stamp(prints, "graph")
+        picture = dg.MetadataValue.md(graph_picture(built.tables["entities"], built.tables["relationships"]))
         for name in OUTPUTS:
-            extra = {"picture": dg.MetadataValue.md(picture)} if name != "entity_aliases" else {}
-            yield dg.Output(Built(built.tables[name], fingerprint), name, metadata=built.metadata[name] | extra)
+            figures = built.metadata[name] | ({"picture": picture} if name != "entity_aliases" else {})
+            yield dg.Output(Built(built.tables[name], fingerprint, metadata=figures), name)
 
     @dg.asset(
-        ins={
-            name: dg.AssetIn(name, partition_mapping=every_batch)
-            for name in ("documents", "text_units", "extracted_claims")
-        },
+        ins={"extracted_claims": dg.AssetIn(partition_mapping=every_batch)},
         **described("covariates", GRAPH, kinds={"parquet", "duckdb"}, workspace=workspace),
     )
     def covariates(
         context: dg.AssetExecutionContext,
         index: Index,
-        input_inventory: pa.Table,
-        documents: TableRef,
-        text_units: TableRef,
         extracted_claims: TableRef,
         entity_aliases: pa.Table,
     ) -> Built:
-        order = text_unit_order(documents, text_units)
-        table = link_covariates(extracted_claims.table(), order, canonical_titles(entity_aliases))
-        prints = Fingerprints(index.workspace, input_inventory)
-        return Built(COVARIATES.conform(table), prints.corpus("covariates"))
+        prints = index.fingerprints()
+        claims = all_there(extracted_claims, prints.batches).table()
+        order = text_unit_order(*(index.build.ref(name, prints.batches) for name in ("documents", "text_units")))
+        table = link_covariates(claims, order, canonical_titles(entity_aliases))
+        return Built(COVARIATES.conform(table), index.stamp(prints, "covariates"))
 
     return [graph, covariates]
 

@@ -8,8 +8,10 @@ Sources = list[tuple[str, str]]
 
 _TEXT: Sources = [("text_units", "text")]
 _ENTITY: Sources = [("extracted_entities", "title"), ("entity_aliases", "title")]
-_PAIR: Sources = [("extracted_relationships", "source"), ("extracted_relationships", "target"), ("entity_aliases", "title")]
+_PAIR: Sources = [("extracted_relationships", "source"), ("extracted_relationships", "target"), ("entities", "title")]
 _MEMBERS: Sources = [("entities", "title"), ("relationships", "source"), ("relationships", "target"), ("relationships", "weight")]
+_DESCRIBED: Sources = [("entities", "title"), ("entities", "description")]
+_WRITTEN: Sources = [("community_reports", "full_content")]
 _REPORT: Sources = [
     ("communities", "entity_ids"),
     ("communities", "relationship_ids"),
@@ -54,7 +56,7 @@ COLUMN_LINEAGE: Mapping[str, Mapping[str, Sources]] = {
         "description": [("extracted_entities", "description")],
         "text_unit_ids": [("extracted_entities", "text_unit_id")],
         "frequency": [("extracted_entities", "text_unit_id")],
-        "degree": _PAIR,
+        "degree": [("extracted_relationships", "source"), ("extracted_relationships", "target"), ("entity_aliases", "title")],
         "aliases": [("entity_aliases", "alias")],
     },
     "relationships": {
@@ -86,4 +88,7 @@ COLUMN_LINEAGE: Mapping[str, Mapping[str, Sources]] = {
         "community": [("communities", "community")],
         **{name: _REPORT for name in ("title", "summary", "full_content", "rank", "findings")},
     },
+    "text_unit_embeddings": {"id": [("text_units", "id")], "vector": _TEXT, "text_hash": _TEXT},
+    "entity_embeddings": {"id": [("entities", "id")], "vector": _DESCRIBED, "text_hash": _DESCRIBED},
+    "community_report_embeddings": {"id": [("community_reports", "id")], "vector": _WRITTEN, "text_hash": _WRITTEN},
 }

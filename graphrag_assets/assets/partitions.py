@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import dagster as dg
+
+from graphrag_assets.storage.build import TableRef
 
 T = TypeVar("T")
 
@@ -29,6 +31,25 @@ def for_each_batch(context: dg.AssetExecutionContext, build: Callable[[str], T])
     """Build the output of each batch of the run: the value itself for one batch, a dictionary for several."""
     built = {key: build(key) for key in context.partition_keys}
     return next(iter(built.values())) if len(built) == 1 else built
+
+
+def all_there(table: TableRef, batches: Sequence[str]) -> TableRef:
+    """A table of every batch, which whole-corpus assets need.
+
+    Args:
+        table: The table, with the batches that exist.
+        batches: Batches that hold documents.
+
+    Raises:
+        dagster.Failure: Some batches are not there.
+    """
+    if missing := sorted(set(batches) - set(table.partitions)):
+        raise dg.Failure(
+            f"{table.name} lacks {len(missing)} of {len(batches)} batches, such as {missing[0]}: materialize them first (job "
+            "index_batches), or run graphrag-assets index",
+            allow_retries=False,
+        )
+    return TableRef(table.area, table.name, tuple(sorted(batches)))
 
 
 def single_or_all(built: dict[str, T]) -> T | dict[str, T]:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import dagster as dg
 
+from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, INCOMPLETE, STAGE_ASSETS, Fingerprints
 from graphrag_assets.settings import Workspace
 from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.storage.build import BuildArea
@@ -48,6 +49,35 @@ class Index(dg.ConfigurableResource):  # type: ignore[misc]
     def build(self) -> BuildArea:
         """The build area of the storage base."""
         return BuildArea(self.storage)
+
+    def fingerprints(self) -> Fingerprints:
+        """Fingerprints of all tables that the index ought to have, by the inventory in the build area.
+
+        Assets read the inventory here rather than as an input: it decides nothing about their rows, and every asset stands
+        downstream of it anyway, through the documents.
+        """
+        return Fingerprints(self.workspace, self.build.read("input_inventory"))
+
+    def stamp(self, prints: Fingerprints, stage: str, key: str | None = None) -> str:
+        """Fingerprint to write a table with.
+
+        It is marked as incomplete where a table that it was made from is not what the inventory and the settings ask for,
+        as after a single asset was materialized by hand; the next reconcile then makes it again.
+
+        Args:
+            prints: What the index ought to have.
+            stage: Stage of the table.
+            key: Batch; None for a table of the whole corpus.
+        """
+        wanted = prints.batch(stage, key) if key else prints.corpus(stage)
+        sources = BATCH_STAGES[stage] if key else CORPUS_STAGES[stage]
+        keys = {source: [key] if key else prints.batches if source in BATCH_STAGES else [None] for source in sources}
+        true = all(self._is_true(prints, source, part) for source, parts in keys.items() for part in parts)
+        return wanted if true else wanted + INCOMPLETE
+
+    def _is_true(self, prints: Fingerprints, stage: str, key: str | None) -> bool:
+        found = self.build.fingerprint(STAGE_ASSETS[stage][0], key) or ""
+        return found.removesuffix(INCOMPLETE) == (prints.batch(stage, key) if key else prints.corpus(stage))
 
     @property
     def snapshots(self) -> SnapshotStore:

@@ -10,7 +10,7 @@ from graphrag_assets import __version__
 from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
 from graphrag_assets.assets.fingerprints import Fingerprints
-from graphrag_assets.assets.partitions import every_batch
+from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import PUBLISHED, described
 from graphrag_assets.indexing.links import link_tables, text_unit_links
@@ -136,7 +136,7 @@ def _check_result(name: str, found: list[Violation], blocking: bool) -> dg.Asset
         passed=not found,
         severity=severity,
         description="; ".join(lines) or None,
-        metadata={"violations": len(found)},
+        metadata={"violations": sum(violation.count for violation in found)},
     )
 
 
@@ -173,9 +173,11 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         **described("index_snapshot", PUBLISHED, kinds={"parquet", "lancedb", "duckdb"}),
     )
     def index_snapshot(
-        context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table
+        context: dg.AssetExecutionContext, index: Index
     ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
-        prints = Fingerprints(index.workspace, input_inventory)
+        prints = index.fingerprints()
+        for name in ("documents", "text_units", "extraction_status"):
+            all_there(index.build.ref(name, prints.batches), prints.batches)
         published = assemble(index.build, prints.batches)
         vectors, vector_ids = collect_vectors(index, prints.batches)
         broken: list[str] = []
@@ -195,10 +197,12 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         yield dg.MaterializeResult(
             metadata={
                 "snapshot": manifest.id,
-                "new": new,
+                "new_snapshot": new,
+                "method": index.workspace.settings.effective_method,
                 "dagster/uri": index.storage.uri(f"snapshots/{manifest.id}"),
                 **{f"rows/{name}": count for name, count in sorted(rows.items())},
-                "bytes": sum(len(value) for value in data.values()),
+                **{f"vectors/{name}": table.rows for name, table in sorted(vectors.items())},
+                "tables_size_bytes": sum(len(value) for value in data.values()),
             }
         )
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, code_version
 from graphrag_assets.assets.lineage import COLUMN_LINEAGE
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import CONTRACTS
-from graphrag_assets.storage.tables import Table
+from graphrag_assets.storage.tables import Table, embeddings_table
 
 OWNERS = ["team:knowledge-graph"]
 
@@ -25,6 +27,9 @@ INPUT, EXTRACTION, GRAPH, COMMUNITIES, EMBEDDINGS, PUBLISHED = (
     "published",
 )
 
+#: Stands for the size of vectors, which is known once a model made one.
+ANY_DIMENSION = 1
+
 _STAGE_OF = {asset: stage for stage, assets in STAGE_ASSETS.items() for asset in assets}
 
 
@@ -32,11 +37,16 @@ def _column_schema(contract: Table) -> dg.TableSchema:
     return dg.TableSchema(
         [
             dg.TableColumn(
-                c.name, str(c.type), c.description, constraints=dg.TableColumnConstraints(nullable=c.nullable)
+                c.name, _type_name(c.type), c.description, constraints=dg.TableColumnConstraints(nullable=c.nullable)
             )
             for c in contract.columns
         ]
     )
+
+
+def _type_name(type: pa.DataType) -> str:
+    """Arrow's name of a type, without the names that it gives to the items of lists."""
+    return re.sub(r"(?<=<)(item|element): ", "", str(type)).removesuffix(f"[{ANY_DIMENSION}]")
 
 
 def _lineage(asset: str) -> dg.TableColumnLineage:
@@ -58,7 +68,8 @@ def described(asset: str, group: str, *, kinds: set[str], workspace: Workspace |
         workspace: Settings and prompts, from which the code version follows; None for assets without one.
     """
     metadata: dict[str, Any] = {}
-    if contract := CONTRACTS.get(asset):
+    contract = embeddings_table(asset, ANY_DIMENSION) if group == EMBEDDINGS else CONTRACTS.get(asset)
+    if contract:
         metadata["dagster/column_schema"] = _column_schema(contract)
     if asset in COLUMN_LINEAGE:
         metadata["dagster/column_lineage"] = _lineage(asset)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, STAGE_ASSETS, Fingerprints
 from graphrag_assets.ids import digest_json
-from graphrag_assets.input.inventory import Changes, Inventory, file_changes
+from graphrag_assets.input.inventory import Changes, Inventory, count_unusable, file_changes
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import FileSystem
@@ -32,7 +32,7 @@ def last_inventory(workspace: Workspace, area: BuildArea) -> Inventory | None:
     except FileNotFoundError:
         return None
     count = tables[0].num_rows
-    return Inventory(tables[0], tables[1], tables[2], Changes(0, 0, 0, count, tables[2].num_rows))
+    return Inventory(tables[0], tables[1], tables[2], Changes(0, 0, 0, count, count_unusable(tables[2]["reason"].to_pylist())))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import document_batches
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
-from graphrag_assets.input.inventory import Inventory, take_inventory
+from graphrag_assets.input.inventory import Inventory, count_unusable, take_inventory
 
 if TYPE_CHECKING:
     from graphrag_assets.storage.snapshots import Manifest
@@ -83,9 +83,10 @@ def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) 
         RunFailed: A run failed; what was published stays.
     """
     looked = _run(defs, instance, ["input_inventory", "input_files", "rejected_inputs"], [])
-    changes = {name: int(looked["input_inventory"].get(name, 0)) for name in ("added", "edited", "deleted", "unchanged")}
+    seen = looked["input_inventory"]
+    changes = {name: int(seen[f"documents_{name}"]) for name in ("added", "edited", "deleted", "unchanged")}
     inventory = index.build.read("input_inventory")
-    changes["rejected"] = index.build.read("rejected_inputs", columns=["file"]).num_rows
+    changes["rejected"] = count_unusable(index.build.read("rejected_inputs", columns=["reason"])["reason"].to_pylist())
     prints = Fingerprints(index.workspace, inventory)
     published = index.snapshots.current()
     fingerprint = str(published.info.get("fingerprint")) if published else None

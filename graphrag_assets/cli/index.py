@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,14 +40,12 @@ def index_command(workspace: Workspace, *, as_json: bool) -> None:
         manifest = SnapshotStore(storage).current()
         area = BuildArea(storage)
         before = last_inventory(workspace, area)
-        count = before.documents.num_rows if before else 0
-        rejected = before.rejected.num_rows if before else 0
-        changes = {"added": 0, "edited": 0, "deleted": 0, "unchanged": count, "rejected": rejected}
+        changes = asdict(before.changes) if before else {}
         report = summary(manifest, changes, 0, {}, {"written": 0, "reused": _reports(manifest)}, storage, started)
     else:
         with progress_on_terminal():
             reconciled, usage = _reconcile(workspace)
-        written = int(reconciled.metadata.get("community_reports", {}).get("written", 0))
+        written = int(reconciled.metadata.get("community_reports", {}).get("reports_written", 0))
         reports = {"written": written, "reused": _reports(reconciled.snapshot) - written}
         report = summary(
             reconciled.snapshot, dict(reconciled.changes), len(reconciled.work.batches), usage, reports, storage, started

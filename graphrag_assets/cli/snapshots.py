@@ -52,7 +52,7 @@ def show_command(workspace: Workspace, snapshot: str | None, *, as_json: bool) -
     files = [{"table": n, "rows": f.rows, "bytes": f.bytes, "file": f.path} for n, f in manifest.tables.items()]
     click.echo(table(files, ["table", "rows", "bytes", "file"]))
     vectors = [
-        {"vectors": n, "rows": v.rows, "model": v.model, "dimension": v.dimension, "version": v.version}
+        {"vectors": n, "rows": v.rows, "dimension": v.dimension, "version": v.version, "folder": v.path}
         for n, v in manifest.vectors.items()
     ]
-    click.echo("\n" + table(vectors, ["vectors", "rows", "model", "dimension", "version"]))
+    click.echo("\n" + table(vectors, ["vectors", "rows", "dimension", "version", "folder"]))

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ Span = Literal["sentence", "text_unit"]
 LONGEST_DESCRIPTION = 60
 #: In a sentence with more mentions than this (a list, a table, a text without stops) only near ones are related.
 _NEAR = 24
+_NOT_BLANK = re.compile(r"\S+")
 _PRONOUN = re.compile(r"(?:he|she|it|they|this|that|these|those|we|i|you|there|and|but|so|or|because)\b", re.IGNORECASE)
 
 
@@ -99,21 +101,23 @@ class _Sentence:
             -self.start,
         )
 
+    @cached_property
+    def _word_starts(self) -> list[int]:
+        return [match.start() for match in _NOT_BLANK.finditer(self._text, self.start, self.end)]
+
     def excerpt(self, first: int, last: int) -> str:
-        """The sentence on one line; of one that is too long, the words around two positions, with … where it was
-        cut."""
-        body = self._text[self.start : self.end]
-        words = list(re.finditer(r"\S+", body))
-        if len(words) <= LONGEST_DESCRIPTION:
-            return " ".join(body.split())
-        starts = [self.start + word.start() for word in words]
+        """The sentence on one line; of one that is too long, the words around two places, with … where it was cut."""
+        starts = self._word_starts
+        if len(starts) <= LONGEST_DESCRIPTION:
+            return " ".join(self._text[self.start : self.end].split())
         left, right = max(0, bisect_right(starts, first) - 1), max(0, bisect_right(starts, last) - 1)
         right = min(right, left + LONGEST_DESCRIPTION - 1)
         margin = (LONGEST_DESCRIPTION - (right - left + 1)) // 2
-        begin = max(0, min(left - margin, len(words) - LONGEST_DESCRIPTION))
-        end = min(len(words), begin + LONGEST_DESCRIPTION)
-        cut = " ".join(word.group() for word in words[begin:end])
-        return f"{'… ' if begin else ''}{cut}{' …' if end < len(words) else ''}"
+        begin = max(0, min(left - margin, len(starts) - LONGEST_DESCRIPTION))
+        end = begin + LONGEST_DESCRIPTION
+        stop = starts[end] if end < len(starts) else self.end
+        cut = " ".join(self._text[starts[begin] : stop].split())
+        return f"{'… ' if begin else ''}{cut}{' …' if end < len(starts) else ''}"
 
     def pairs(self) -> Iterator[tuple[Mention, Mention]]:
         """Mentions of different titles that stand near enough to be related, each pair of titles once."""

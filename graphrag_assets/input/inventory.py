@@ -7,13 +7,14 @@ or a run that died leaves nothing behind. Only files whose size, time or entity 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphrag_assets.input.batches import assign_batches
+from graphrag_assets.input.documents import WARNINGS
 from graphrag_assets.input.folder import list_inputs, read_contents
 from graphrag_assets.progress import Progress
 from graphrag_assets.settings import Settings
@@ -47,6 +48,11 @@ class Inventory:
     files: pa.Table
     rejected: pa.Table
     changes: Changes
+
+
+def count_unusable(reasons: Iterable[object]) -> int:
+    """How many of these rejections mean that something is missing from the index, and not only a warning."""
+    return sum(reason not in WARNINGS for reason in reasons)
 
 
 def _rows_by_file(table: pa.Table) -> dict[str, list[dict[str, object]]]:
@@ -108,7 +114,7 @@ def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory
         table,
         INPUT_FILES.from_rows(files),
         REJECTED_INPUTS.from_rows(rejected),
-        _compare(before.documents if before else None, table, len(rejected)),
+        _compare(before.documents if before else None, table, count_unusable(row["reason"] for row in rejected)),
     )
 
 

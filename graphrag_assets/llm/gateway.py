@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -63,7 +62,7 @@ class Gateway:
         self._answers: dict[str, Answers] = {}
         self._vectors: dict[str, Vectors] = {}
         self._calls: dict[str, ModelCalls] = {}
-        self._usage: dict[str, StageUsage] = {}
+        self._usage: dict[tuple[str, str], StageUsage] = {}
 
     async def __aenter__(self) -> Self:
         """Open the cache."""
@@ -80,17 +79,18 @@ class Gateway:
             await calls.close()
         await asyncio.to_thread(self._cache.close)
 
-    def ask(self, stage: str, model_id: str) -> Ask:
+    def ask(self, stage: str, model_id: str, part: str = "") -> Ask:
         """How algorithms ask a chat model.
 
         Args:
             stage: Stage that the calls are booked to, such as extract_graph.
             model_id: Entry of completion_models.
+            part: Part of the stage that the calls are booked to as well, such as a batch; see :meth:`usage`.
 
         Raises:
             GatewayError: The entry cannot work as it stands; KeyError: there is no such entry.
         """
-        return _Asker(self._chat(model_id), stage, self._account(stage))
+        return _Asker(self._chat(model_id), stage, self._account(stage, part))
 
     async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
         """Ask a chat model and yield its answer as it is written, without reasoning text. Never cached.
@@ -169,12 +169,20 @@ class Gateway:
         suffix = f"#{dimensions}" if dimensions else ""
         return f"{settings.model_provider}/{settings.model}@{calls.endpoint.identity}{suffix}"
 
-    def usage(self) -> dict[str, StageUsage]:
-        """What the run cost so far, by stage."""
-        return {stage: replace(usage) for stage, usage in self._usage.items()}
+    def usage(self, part: str | None = None) -> dict[str, StageUsage]:
+        """What the run cost so far, by stage.
 
-    def _account(self, stage: str) -> StageUsage:
-        return self._usage.setdefault(stage, StageUsage())
+        Args:
+            part: Only what was asked for this part; None: everything.
+        """
+        totals: dict[str, StageUsage] = {}
+        for (stage, booked), usage in self._usage.items():
+            if part is None or booked == part:
+                totals.setdefault(stage, StageUsage()).add(usage)
+        return totals
+
+    def _account(self, stage: str, part: str = "") -> StageUsage:
+        return self._usage.setdefault((stage, part), StageUsage())
 
     def _chat(self, model_id: str) -> Answers:
         if model_id not in self._answers:

@@ -13,7 +13,7 @@ from graphrag_assets.query.context import CLAIMS, ENTITIES, RELATIONSHIPS, REPOR
 from graphrag_assets.query.index import Index, Record, integers
 from graphrag_assets.query.matching import overlap, terms
 from graphrag_assets.query.records import TextUnit
-from graphrag_assets.text.citations import find_citations, map_citations, strip_citations
+from graphrag_assets.text.citations import Citation, find_citations, map_citations, strip_citations
 from graphrag_assets.text.sentences import sentences
 
 #: Data set -> number -> key of the rows that may be cited.
@@ -24,6 +24,12 @@ KINDS = {REPORTS: "report", ENTITIES: "entity", RELATIONSHIPS: "relationship", C
 #: Text units behind an entity, relationship or report among which the best quote is looked for: those in the context
 #: first, then the first ones in document order. More would cost a read each and seldom hold a better sentence.
 CANDIDATES = 24
+
+#: Markers of a report that are followed to text units, the nearest ones first.
+MARKERS = 24
+
+#: Share of a statement's words from which a sentence counts as its source.
+SUPPORT = 0.7
 
 
 @dataclass(frozen=True)
@@ -171,19 +177,28 @@ class _Resolver:
             return None
         content = found[0].content
         start, end = _best_sentence(content, statement)
+        leading = [c for c in find_citations(content) if c.start == start]  # the marker of the sentence before
+        start = leading[-1].end if leading else start
         sentence = strip_citations(content[start:end]).strip()
-        units = self._units_cited_by(content, start)
-        if not units:
+        own, others = self._units_cited_by(content, start)
+        if not own:
             return Cited(mark, KINDS[REPORTS], number, found[0].title, None, None, None, sentence, key, None)
-        return self._in_text_units(mark, REPORTS, number, key, found[0].title, units, f"{statement} {sentence}")
+        said = sentence if statement in sentence else f"{statement} {sentence}"
+        return self._in_text_units(mark, REPORTS, number, key, found[0].title, own, said, others)
 
-    def _units_cited_by(self, content: str, start: int) -> list[int]:
-        """Text units behind the first marker of a report at or after a place; else behind its last one before."""
-        citations = find_citations(content)
-        behind = [c for c in citations if c.end > start] or citations[-1:]
-        first = [c for c in behind if c.start == behind[0].start] if behind else []
+    def _units_cited_by(self, content: str, start: int) -> tuple[list[int], list[int]]:
+        """Text units behind the first marker of a report at or after a place, and those behind its other markers."""
+        markers: dict[int, list[Citation]] = {}
+        for citation in find_citations(content):
+            markers.setdefault(citation.start, []).append(citation)
+        places = sorted(markers, key=lambda place: (place < start, abs(place - start)))
+        units = [self._units_behind(markers[place]) for place in places[:MARKERS]]
+        return (units[0], [unit for group in units[1:] for unit in group]) if units else ([], [])
+
+    def _units_behind(self, citations: Sequence[Citation]) -> list[int]:
+        """Text units behind the rows that one marker of a report names."""
         units: dict[int, None] = {}
-        for citation in first:
+        for citation in citations:
             numbers = [int(i) for i in citation.ids if i.isascii() and i.isdigit()]
             if citation.dataset == SOURCES:
                 units |= dict.fromkeys(numbers)
@@ -196,16 +211,20 @@ class _Resolver:
         return list(units)
 
     def _in_text_units(
-        self, mark: str, dataset: str, number: int, key: str, title: str, units: Sequence[int], statement: str
+        self,
+        mark: str,
+        dataset: str,
+        number: int,
+        key: str,
+        title: str,
+        units: Sequence[int],
+        statement: str,
+        others: Sequence[int] = (),
     ) -> Cited:
-        """The best sentence of some text units, located in its document."""
-        wanted = terms(statement)
-        best: tuple[float, TextUnit, int, int] | None = None
-        for unit in lookups.text_units(self._index, units[:CANDIDATES]):
-            start, end = _best_sentence(unit.text, statement)
-            value = overlap(wanted, terms(unit.text[start:end]))
-            if best is None or value > best[0]:
-                best = (value, unit, start, end)
+        """The best sentence of some text units (of others, where these hold no good one), located in its document."""
+        best = self._best(units, statement)
+        if best is None or (others and best[0] < SUPPORT):
+            best = max((b for b in (best, self._best(others, statement)) if b), key=lambda b: b[0], default=None)
         if best is None:
             return Cited(mark, KINDS[dataset], number, title, None, None, None, "", key, None)
         _, unit, start, end = best
@@ -223,6 +242,17 @@ class _Resolver:
             key,
             document.get("content_hash"),
         )
+
+    def _best(self, units: Sequence[int], statement: str) -> tuple[float, TextUnit, int, int] | None:
+        """The sentence that shares most with a statement: its share, text unit and place in it."""
+        wanted = terms(statement)
+        best: tuple[float, TextUnit, int, int] | None = None
+        for unit in lookups.text_units(self._index, units[:CANDIDATES]):
+            start, end = _best_sentence(unit.text, statement)
+            value = overlap(wanted, terms(unit.text[start:end]))
+            if best is None or value > best[0]:
+                best = (value, unit, start, end)
+        return best
 
 
 def document_span(unit: TextUnit, start: int, end: int) -> tuple[int, int] | None:

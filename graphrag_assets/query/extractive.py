@@ -65,9 +65,7 @@ def candidates(contexts: Sequence[Context]) -> list[Sentence]:
     return list(found.values())
 
 
-async def extract(
-    question: str, contexts: Sequence[Context], scorer: Scorer, most: int, one_per_row: bool = False
-) -> Draft:
+async def extract(question: str, contexts: Sequence[Context], scorer: Scorer, most: int) -> Draft:
     """Put an extractive answer together.
 
     Args:
@@ -75,7 +73,6 @@ async def extract(
         contexts: What was retrieved.
         scorer: Judges sentences.
         most: Most sentences of the answer.
-        one_per_row: At most one sentence of each text unit or report, for questions about the whole corpus.
 
     Returns:
         The best sentences in the order of the documents, each with its citation; or, where the best one does not reach
@@ -84,15 +81,35 @@ async def extract(
     found = candidates(contexts)
     scores = list(await scorer.score(question, [s.text for s in found])) if found else []
     ranked = sorted(range(len(found)), key=lambda i: (-scores[i], i))
-    chosen: list[int] = []
-    for i in ranked:
-        if len(chosen) == most or scores[i] < max(scorer.threshold, scores[ranked[0]] - scorer.margin):
-            break
-        taken = {(found[j].dataset, found[j].number) for j in chosen}
-        if not (one_per_row and (found[i].dataset, found[i].number) in taken):
-            chosen.append(i)
+    limit = max(scorer.threshold, scores[ranked[0]] - scorer.margin) if ranked else scorer.threshold
+    chosen = [found[i] for i in ranked[:most] if scores[i] >= limit]
+    return _draft(sorted(chosen, key=lambda s: (s.dataset != SOURCES, s.number, s.start)), contexts)
+
+
+async def overview(question: str, context: Context, scorer: Scorer) -> Draft:
+    """Answer a question about the documents as a whole, which no single sentence answers.
+
+    Args:
+        question: The question.
+        context: Reports, the most important ones first.
+        scorer: Judges sentences; its threshold does not count here.
+
+    Returns:
+        The sentence of each report's summary (what stands before its first finding) that is nearest to the question,
+        in the order of the reports.
+    """
+    summaries = {row.number: len(row.text.split("\n## ", 1)[0]) for row in context.rows(REPORTS)}
+    found = [s for s in candidates([context]) if s.start < summaries[s.number]]
+    scores = list(await scorer.score(question, [s.text for s in found])) if found else []
+    best: dict[int, int] = {}
+    for i, sentence in enumerate(found):
+        if sentence.number not in best or scores[i] > scores[best[sentence.number]]:
+            best[sentence.number] = i
+    return _draft([found[i] for i in best.values()], [context])
+
+
+def _draft(chosen: Sequence[Sentence], contexts: Sequence[Context]) -> Draft:
     if not chosen:
         return Draft(DECLINED, tuple(contexts), extractive=True, declined=True)
-    picked = sorted((found[i] for i in chosen), key=lambda s: (s.dataset != SOURCES, s.number, s.start))
-    lines = [f"- {s.text} {marker(s.dataset, s.number)}" for s in picked]
+    lines = [f"- {s.text} {marker(s.dataset, s.number)}" for s in chosen]
     return Draft("\n".join([HEADING, "", *lines]), tuple(contexts), extractive=True)

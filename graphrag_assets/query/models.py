@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 STAGE_EMBEDDING = "query_embedding"
 
-#: Logits of the cross-encoder for single sentences: from here on (it is more likely relevant than not) the best one counts
-#: as an answer, and further ones may be this much worse. The best sentences for the demo's single-fact questions score
-#: 3.9 to 9.7.
+#: Logits of the cross-encoder for single sentences: from here on (more likely relevant than not) the best one counts as
+#: an answer, and further ones may be this much worse. The best sentences for the demo's single-fact questions score 3.9
+#: to 9.7.
 RERANK_THRESHOLD, RERANK_MARGIN = 0.0, 5.0
 
 #: Cosine similarity from which a sentence counts as an answer, by embedding model: their scales differ.

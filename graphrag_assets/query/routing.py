@@ -24,7 +24,8 @@ _WHOLE = re.compile(
     r"|all (?:of )?(?:the |these )?documents|whole (?:corpus|collection)|(?:these|the) documents|this collection"
     r"|summar(?:y|ise|ize)|main (?:topics|points|issues|ideas|conflicts?|causes?)"
     r"|most important|key (?:topics|points|issues)"
-    r"|trends?|common threads?|recurring|what kinds? of)\b",
+    r"|trends?|common threads?|recurring|what kinds? of|in (?:what|which) (?:ways|respects)|on (?:what|which) points"
+    r"|what parts? (?:do|does|did))\b",
     re.IGNORECASE,
 )
 _RELATION = re.compile(
@@ -50,6 +51,12 @@ class Route:
     why: str
 
 
+def asks_about_the_whole(question: str) -> str:
+    """The words of a question that ask about the collection as a whole; empty when there are none."""
+    found = _WHOLE.search(question)
+    return found.group().lower() if found else ""
+
+
 def route(index: Index, question: str, has_model: bool) -> Route:
     """Choose the cheapest search that can answer a question.
 
@@ -58,10 +65,10 @@ def route(index: Index, question: str, has_model: bool) -> Route:
         question: The question.
         has_model: Whether a language model is configured.
     """
-    whole = _WHOLE.search(question)
+    whole = asks_about_the_whole(question)
     has_reports = index.count("community_reports") > 0
     if whole and has_reports:
-        return Route("global", f"it asks about the documents as a whole ({whole.group().lower()!r})")
+        return Route("global", f"it asks about the documents as a whole ({whole!r})")
     if (
         has_model
         and has_reports

@@ -12,10 +12,11 @@ from graphrag_assets.query.calls import POINTS_SCHEMA, TIMED_OUT, Point, call, c
 from graphrag_assets.query.citations import check_citations
 from graphrag_assets.query.context import REPORTS, Context
 from graphrag_assets.query.errors import QueryError
-from graphrag_assets.query.extractive import extract
+from graphrag_assets.query.extractive import extract, overview
 from graphrag_assets.query.history import question_with_history
 from graphrag_assets.query.local import LocalParameters, build_local_context
 from graphrag_assets.query.result import Draft
+from graphrag_assets.query.routing import asks_about_the_whole
 from graphrag_assets.query.writing import Question, write_answer
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS
 from graphrag_assets.text.templates import render
@@ -25,8 +26,11 @@ NOTHING_FOUND = "These documents hold nothing on this question."
 #: Sentences of an extractive answer.
 EXTRACTIVE_SENTENCES = 5
 
-#: A sentence of a report seldom answers a question about the whole corpus by itself: it counts from this much less on.
-WHOLE_CORPUS_ALLOWANCE = 4.0
+#: A sentence of a report seldom answers a question by itself: it counts from this much below the threshold, in margins.
+WHOLE_CORPUS_ALLOWANCE = 0.8
+
+#: In an overview of the documents a report that occurs in most of them may be this much less similar to the question.
+OCCURRENCE_BONUS = 0.1
 
 #: Share of the time before a deadline that DRIFT and global search may use for the steps before the last one.
 EXPLORING_SHARE = 0.7
@@ -78,7 +82,7 @@ async def global_(question: Question) -> Draft:
             f"up to level {question.community_level}"
         )
     if question.models.chat is None:
-        return await _extractive_global(question, [s.community for s in selected])
+        return await _extractive_global(question, selected)
     with question.watch.step("context"):
         batches = await asyncio.to_thread(
             global_search.build_batches,
@@ -174,25 +178,31 @@ async def _extractive(question: Question, contexts: Sequence[Context]) -> Draft:
         return await extract(question.text, contexts, question.models.sentence_scorer(), EXTRACTIVE_SENTENCES)
 
 
-async def _extractive_global(question: Question, communities: Sequence[int]) -> Draft:
-    """The sentences of the nearest reports that say most, at most one of each report."""
+async def _extractive_global(question: Question, selected: Sequence[global_search.Selected]) -> Draft:
+    """A question about the documents as a whole gets an overview of the reports, any other one their best sentences."""
     settings = question.settings.global_search
+    whole = asks_about_the_whole(question.text)
     with question.watch.step("embed"):
         vectors = await question.models.embed(question.index, [question.text], [REPORT_VECTORS])
     with question.watch.step("context"):
+        weight = {s.community: s.weight for s in selected}
         found = await asyncio.to_thread(
             global_search.nearest_reports,
             question.index,
             vectors[0].tolist(),
-            question.settings.drift_search.drift_k_followups,
-            communities,
+            len(weight) if whole else question.settings.drift_search.drift_k_followups,
+            list(weight),
             question.community_level,
         )
+        if whole:
+            found = sorted(found, key=lambda f: -(f[1] + OCCURRENCE_BONUS * weight[f[0].number]))[:EXTRACTIVE_SENTENCES]
         context = global_search.reports_context(found, settings.data_max_tokens, question.models.tokenizer)
     scorer = question.models.sentence_scorer()
-    lenient = replace(scorer, threshold=scorer.threshold - WHOLE_CORPUS_ALLOWANCE * abs(scorer.margin) / 5)
     with question.watch.step("answer"):
-        return await extract(question.text, [context], lenient, EXTRACTIVE_SENTENCES, one_per_row=True)
+        if whole:
+            return await overview(question.text, context, scorer)
+        lenient = replace(scorer, threshold=scorer.threshold - WHOLE_CORPUS_ALLOWANCE * scorer.margin)
+        return await extract(question.text, [context], lenient, EXTRACTIVE_SENTENCES)
 
 
 async def _map(question: Question, batches: Sequence[Context]) -> tuple[list[list[Point]], list[str], list[str]]:

@@ -1,0 +1,1 @@
+"""Table contracts, files on disk or S3, vectors, snapshots."""

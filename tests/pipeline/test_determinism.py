@@ -37,7 +37,11 @@ def test_fast_method(tmp_path: Path) -> None:
     nlp = {"processes": 1}
     one = make_workspace(tmp_path / "one", texts, method="fast", extract_graph_nlp=nlp)
     other = make_workspace(
-        tmp_path / "elsewhere" / "other", disturbed(texts), method="fast", extract_graph_nlp=nlp, batches={"max_documents": 3}
+        tmp_path / "elsewhere" / "other",
+        disturbed(texts),
+        method="fast",
+        extract_graph_nlp=nlp,
+        batches={"max_documents": 3},
     )
     age(other)
     assert index(one)["batches"] == 1

@@ -35,7 +35,7 @@ DOCUMENTS = (
 #: One of the faults hits four requests in ten.
 FAULTS = {"error500": 0.1, "malformed_json": 0.1, "truncated": 0.1, "empty": 0.1}
 #: Stands in exactly one text unit.
-POISON = "Dace Orrell inspected the viaduct"
+POISON = "three boreholes would cost"
 
 
 def workspace(root: Path, llmsim: LlmSim, **sections: Any) -> Path:

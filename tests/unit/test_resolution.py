@@ -287,6 +287,11 @@ def test_variants_of_one_person_do_not_make_the_surname_ambiguous() -> None:
     assert len(mapping(resolution)) == 5
 
 
+def test_a_person_who_was_taken_for_a_place_still_makes_the_surname_ambiguous() -> None:
+    resolution = resolve(entry("VERRALL", P, 5), entry("JOSS VERRALL", P, 3), entry("AGNES VERRALL", G, 2))
+    assert mapping(resolution) == {}
+
+
 def test_initials_of_two_persons_are_ambiguous() -> None:
     resolution = resolve(entry("J. SMITH", P, 9), entry("JOHN SMITH", P), entry("JANE SMITH", P))
     assert mapping(resolution) == {}

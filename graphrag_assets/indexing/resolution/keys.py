@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from graphrag_assets.indexing.resolution import words
-from graphrag_assets.indexing.resolution.persons import Person, parse_person
+from graphrag_assets.indexing.resolution.persons import Person, is_likely_person, parse_person
 
 _APOSTROPHES = re.compile("['’ʼ`´‘]")
 _MARKS_OF_TRADE = re.compile("[™®©]")
@@ -120,6 +120,8 @@ def analyse(title: str, kind: str = "", key: str = "") -> Name:
         return Name(title, kind, key, False, (), (), "", (), None, "", ())
     folded = fold(title.upper())
     outer, inner = _without_brackets(folded)
+    if kind not in ("person", "", "phrase", "value") and is_likely_person(outer):
+        kind = ""  # a JANE HALLORAN that was taken for a place still makes HALLORAN ambiguous
     person = parse_person(outer, sure=kind == "person") if kind in ("person", "", "phrase") else None
     tokens, inner_tokens = _tokens(outer), _tokens(inner) if inner else []
     in_order = [*person.given, person.surname] if person is not None and person.reordered else tokens

@@ -91,6 +91,14 @@ def parse_person(title: str, sure: bool) -> Person | None:
     return Person(given, surname, tuple(sorted(set(honorifics))), gender, generation, reordered)
 
 
+def is_likely_person(title: str) -> bool:
+    """Whether a title begins with a common given name and can be a personal name, whatever type it was given."""
+    first, blank, rest = title.partition(" ")
+    if not blank or first not in words.GIVEN_NAME_GENDER or rest.rpartition(" ")[2].strip(".") in words.LEGAL_FORMS:
+        return False
+    return parse_person(title, sure=False) is not None
+
+
 def _parts(text: str) -> list[str]:
     """Words of a name: JB before another word as the initials J and B, O'BRIEN as OBRIEN."""
     pieces = [piece.replace("'", "").replace("’", "") for piece in _WORD.findall(text)]
