@@ -57,7 +57,8 @@ def query_command(
     if as_json:
         print_json(answer.to_dict())
         return
-    click.echo("\n" if stream else answer.answer)
+    # An extractive answer is complete at once, and so is never streamed.
+    click.echo("\n" if stream and not answer.extractive else answer.answer)
     click.echo(sources(answer))
 
 

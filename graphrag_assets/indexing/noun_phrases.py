@@ -149,16 +149,28 @@ def find_mentions(text: str, settings: PhraseSettings) -> list[Mention]:
     nlp = pipeline(settings.model_name)
     found: list[Mention] = []
     spans = sentences(text)
+    unwrapped = _unwrap(text, spans)
     for start, end in pieces(spans, _PIECE):
-        doc = nlp(text[start:end])
+        doc = nlp(unwrapped[start:end])
         _set_word_classes(doc)
         found += _Reading(doc, text, start, settings, nlp.Defaults.stop_words).mentions()
     starts = {start for start, _ in spans}
     return [mention for mention in found if not _is_exclamation(text, mention, starts)]
 
 
+def _unwrap(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Write a space for each line break inside a sentence: the pipeline takes a wrapped line for the end of a name."""
+    if "\n" not in text:
+        return text
+    parts, position = [], 0
+    for start, end in spans:
+        parts += [text[position:start], text[start:end].replace("\n", " ")]
+        position = end
+    return "".join([*parts, text[position:]])
+
+
 def _is_exclamation(text: str, mention: Mention, starts: set[int]) -> bool:
-    """Whether a mention of one word is all that a sentence says, as in ``Awesome.``, ``A: Great!`` or ``(Laughter.)``."""
+    """Whether a mention of one word is all that a sentence says, as in ``Awesome.`` or ``(Laughter.)``."""
     if " " in mention.name or not _STOP_FOLLOWS.match(text, mention.end):
         return False
     before = _OPENS_HERE.search(text[max(0, mention.start - 6) : mention.start])

@@ -95,7 +95,8 @@ def _capitalised(text: str, language: str) -> _Found:
     for run, opens in runs:
         first = run[0].group()
         if len(run) == 1:
-            if len(first) < 2 or first.lower() in lower_words or (opens and first not in inner):
+            doubtful = opens and first not in inner and first[1:].islower()
+            if len(first) < 2 or first.lower() in lower_words or doubtful:
                 continue
         elif opens and (first.lower() in lower_words or first.lower() in _ARTICLES):
             run = run[1:]

@@ -1,4 +1,4 @@
-"""The same input gives the same bytes: in whatever order files come, however they are grouped, however calls are made."""
+"""The same input gives the same bytes, however files come, are grouped and are asked about."""
 
 from __future__ import annotations
 
