@@ -17,7 +17,8 @@ from graphrag_assets.assets.specs import COMMUNITIES as GROUP
 from graphrag_assets.assets.specs import described
 from graphrag_assets.ids import digest_json
 from graphrag_assets.indexing.communities import cluster
-from graphrag_assets.indexing.contradictions import Conflicts, find_conflicts
+from graphrag_assets.indexing.conflicts import Conflicts
+from graphrag_assets.indexing.contradictions import find_conflicts
 from graphrag_assets.indexing.extractive import extractive_reports
 from graphrag_assets.indexing.reports import write_reports
 from graphrag_assets.indexing.statements import Statements, find_statements

@@ -1,7 +1,7 @@
 """The graph of the whole corpus: resolved entities, relationships, claims."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -114,12 +114,11 @@ async def summarize_all(
         progress.advance()
         return summary.text
 
-    described: list[Awaitable[str] | str] = [
-        one(name, row) if len(row["descriptions"]) > 1 else "".join(row["descriptions"]) for name, row in rows
-    ]
     async with asyncio.TaskGroup() as group:
-        tasks = [d if isinstance(d, str) else group.create_task(d) for d in described]  # type: ignore[arg-type]
-    texts = [t if isinstance(t, str) else t.result() for t in tasks]
+        tasks = {
+            i: group.create_task(one(name, row)) for i, (name, row) in enumerate(rows) if len(row["descriptions"]) > 1
+        }
+    texts = [tasks[i].result() if i in tasks else "".join(row["descriptions"]) for i, (_, row) in enumerate(rows)]
     return texts[: entities.num_rows], texts[entities.num_rows :], failed
 
 

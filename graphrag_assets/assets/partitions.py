@@ -12,7 +12,8 @@ from graphrag_assets.storage.build import TableRef
 T = TypeVar("T")
 
 #: Document batches: bounded groups of documents. The inventory adds and removes keys.
-document_batches = dg.DynamicPartitionsDefinition(name="document_batches")
+BATCHES_NAME = "document_batches"
+document_batches = dg.DynamicPartitionsDefinition(name=BATCHES_NAME)
 
 #: A run over several batches is one run: a run costs seconds, a batch inside it a fraction of one.
 one_run = dg.BackfillPolicy.single_run()

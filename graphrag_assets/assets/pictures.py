@@ -93,9 +93,9 @@ def _draw(graph: nx.Graph, groups: Mapping[str, str]) -> str:
     heaviest = max((data["weight"] for _, _, data in graph.edges(data=True)), default=0) or 1
     named = [name for name, _ in sorted(Counter(groups.values()).items(), key=lambda item: (-item[1], item[0])) if name]
     colours = dict(zip(named, COLOURS, strict=False))
+    width = {(a, b): 0.7 + 2 * max(data["weight"], 0) / heaviest for a, b, data in graph.edges(data=True)}
     lines = "".join(
-        f'<path d="M{_xy(points[a])}L{_xy(points[b])}" stroke-width="{0.7 + 2 * max(data["weight"], 0) / heaviest:.1f}"/>'
-        for a, b, data in graph.edges(data=True)
+        f'<path d="M{_xy(points[a])}L{_xy(points[b])}" stroke-width="{wide:.1f}"/>' for (a, b), wide in width.items()
     )
     dots = "".join(
         f'<circle cx="{points[title][0]:.0f}" cy="{points[title][1]:.0f}" r="{radius[title]}" '
@@ -148,10 +148,11 @@ def _labels(points: Mapping[str, Point], radius: Mapping[str, float]) -> Iterabl
 
 def _hidden(box: Box, taken: Iterable[Box]) -> float:
     """Area of a box that others or the edge of the picture cover."""
-    overlaps = sum(
-        max(0.0, min(box[2], other[2]) - max(box[0], other[0])) * max(0.0, min(box[3], other[3]) - max(box[1], other[1]))
-        for other in taken
-    )
+
+    def common(low: int, high: int, other: Box) -> float:
+        return max(0.0, min(box[high], other[high]) - max(box[low], other[low]))
+
+    overlaps = sum(common(0, 2, other) * common(1, 3, other) for other in taken)
     outside = max(0.0, -box[0]) + max(0.0, box[2] - WIDTH) + max(0.0, -box[1]) + max(0.0, box[3] - HEIGHT)
     return round(overlaps + outside * FONT_SIZE, 1)
 

@@ -19,7 +19,7 @@ def _workspace(root: str) -> Workspace:
     return load_workspace(root or None)
 
 
-class Index(dg.ConfigurableResource):  # type: ignore[misc]
+class Index(dg.ConfigurableResource[None]):
     """Where the index lives and what it is made with.
 
     Args:

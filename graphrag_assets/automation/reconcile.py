@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
-from graphrag_assets.assets.partitions import document_batches
+from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
 from graphrag_assets.input.inventory import Inventory, count_unusable, take_inventory
@@ -41,12 +41,12 @@ def look_at_input(index: Index, instance: dg.DagsterInstance) -> Inventory:
 
 def register_batches(instance: dg.DagsterInstance, batches: list[str]) -> None:
     """Add missing partition keys, in order, and remove those of batches that hold no document any more."""
-    known = set(instance.get_dynamic_partitions(document_batches.name))
+    known = set(instance.get_dynamic_partitions(BATCHES_NAME))
     missing = [key for key in batches if key not in known]
     if missing:
-        instance.add_dynamic_partitions(document_batches.name, missing)
+        instance.add_dynamic_partitions(BATCHES_NAME, missing)
     for key in sorted(known - set(batches)):
-        instance.delete_dynamic_partition(document_batches.name, key)
+        instance.delete_dynamic_partition(BATCHES_NAME, key)
 
 
 class RunFailed(Exception):
@@ -91,7 +91,7 @@ def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) 
     published = index.snapshots.current()
     fingerprint = str(published.info.get("fingerprint")) if published else None
     work = missing_work(index.workspace, index.storage, prints, fingerprint)
-    order = list(instance.get_dynamic_partitions(document_batches.name))
+    order = list(instance.get_dynamic_partitions(BATCHES_NAME))
     batch_assets = [asset for stage in work.stages for asset in STAGE_ASSETS[stage]]
     for group in contiguous(work.batches, order, MOST_BATCHES_IN_A_RUN):
         _run(defs, instance, batch_assets, group)

@@ -27,7 +27,7 @@ def list_command(workspace: Workspace, *, as_json: bool) -> None:
             "relationships": m.tables["relationships"].rows,
             "reports": m.tables["community_reports"].rows,
         }
-        for m in store.list()
+        for m in store.all()
     ]
     if as_json:
         print_json({"published": published, "snapshots": rows})

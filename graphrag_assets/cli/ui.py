@@ -61,7 +61,8 @@ def ui_command(workspace: Workspace, host: str, port: int) -> None:
     with _interruptible(), tempfile.TemporaryDirectory(prefix="graphrag-ui-") as folder:
         try:
             code, locations = Path(folder) / "code.socket", Path(folder) / "workspace.yaml"
-            locations.write_text(json.dumps({"load_from": [{"grpc_server": {"socket": str(code), "location_name": LOCATION}}]}))
+            server = {"socket": str(code), "location_name": LOCATION}
+            locations.write_text(json.dumps({"load_from": [{"grpc_server": server}]}))
             # One code server for both: the daemon alone would start one of its own every minute.
             start("code server", "dagster", "code-server", "start", *CODE, "--socket", str(code))
             _wait(processes, lambda: _listens(code))
@@ -86,13 +87,13 @@ def _require_free(host: str, port: int) -> None:
         with socket.create_server((host, port)):
             pass
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         fail(f"cannot listen on {host}:{port}: {reason}; choose another port with --port (make ui PORT=3001)")
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Treat a request to terminate like Ctrl-C, so that no process is left behind; a script may have switched off Ctrl-C."""
+    """Treat a request to terminate like Ctrl-C, so that no process is left behind."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

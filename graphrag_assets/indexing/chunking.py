@@ -34,7 +34,7 @@ class TokenLocator(Protocol):
         """Number of tokens of a text."""
         ...
 
-    def starts(self, text: str) -> NDArray[np.int64]:
+    def starts(self, text: str) -> NDArray[np.int32 | np.int64]:
         """Character index at which each token begins, and the length of the text at the end."""
         ...
 

@@ -244,4 +244,7 @@ def _numbers(table: pa.Table, column: str) -> Floats:
 def _with_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     """Replace a column; a table without it stays as it is."""
     index = table.schema.get_field_index(name)
-    return table if index < 0 else table.set_column(index, table.schema.field(index), values)
+    if index < 0:
+        return table
+    column = table.schema.field(index)
+    return table.set_column(index, column, values.cast(column.type))

@@ -90,7 +90,7 @@ def _duckdb_filesystem(source: S3FileSystem) -> Any:
         def __exit__(self, *_: object) -> None:
             self.close()
 
-    class ObjectStoreFileSystem(fsspec.AbstractFileSystem):
+    class ObjectStoreFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc]
         protocol = "s3"
         cachable = False
 

@@ -31,7 +31,7 @@ def to_bytes(table: pa.Table, contract: Table, fingerprint: str = "") -> bytes:
         row_group_size=contract.row_group_size,
         write_page_index=False,
     )
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def read_table(filesystem: FileSystem, path: str, columns: list[str] | None = None) -> pa.Table:

@@ -113,7 +113,9 @@ class Manifest:
 
 def content_hash(tables: Mapping[str, TableFile], vectors: Mapping[str, VectorTable]) -> str:
     """Hash of a snapshot's content, whatever its ordinal, time and place."""
-    parts = [f"{name} {value.sha256}" for name, value in [*sorted(tables.items()), *sorted(vectors.items())]]
+    hashes = [(name, file.sha256) for name, file in sorted(tables.items())]
+    hashes += [(name, table.sha256) for name, table in sorted(vectors.items())]
+    parts = [f"{name} {sha256}" for name, sha256 in hashes]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -157,7 +159,7 @@ class SnapshotStore:
             known = self._published()
             raise SnapshotError(f"no snapshot {snapshot!r} at {self.filesystem.base}; there are {known or 'none'}") from error
 
-    def list(self) -> list[Manifest]:
+    def all(self) -> list[Manifest]:
         """All snapshots that were published, oldest first; what a run left unfinished is none."""
         return [self.get(snapshot) for snapshot in self._published()]
 

@@ -237,8 +237,8 @@ def _paragraph_borders(text: str, lines: list[tuple[int, int]]) -> Iterator[int]
 def _lines_apart(line: str, following: str, width: int) -> bool:
     """Whether two neighbouring lines belong to different sentences whatever their punctuation.
 
-    A wrapped line ends because the next word did not fit. So a break before a word that would have fitted (into the
-    width of the widest line of the paragraph) was made on purpose, and so was every break between narrow lines.
+    A wrapped line ends because the next word did not fit. So a break before a word that would have fitted easily (into
+    four fifths of the widest line of the paragraph) was made on purpose, and so was every break between narrow lines.
     """
     if _ATX_HEADING.match(line) or _ATX_HEADING.match(following) or _is_rule(line):
         return True
@@ -255,7 +255,7 @@ def _lines_apart(line: str, following: str, width: int) -> bool:
     unspaced = bool(_CJK_LETTER.match(word) or _CJK_LETTER.match(line[-1:]))
     if width * (2 if unspaced else 1) < _NARROWEST_WRAP:
         return True
-    return len(line) + (1 if unspaced else 1 + len(word)) <= width
+    return len(line) + (1 if unspaced else 1 + len(word)) <= width * 0.8
 
 
 def _is_rule(line: str) -> bool:

@@ -31,7 +31,7 @@ def graph(
             "type": pa.array([(types or {}).get(t, "NOUN PHRASE") for t in titles], pa.string()),
             "text_unit_ids": pa.array([units[t] for t in titles], STRINGS),
             "frequency": pa.array([len(units[t]) for t in titles], pa.int64()),
-            "degree": [degree[t] for t in titles],
+            "degree": pa.array([degree[t] for t in titles], pa.int64()),
         }
     )
     ordered = sorted(pairs)
@@ -41,7 +41,7 @@ def graph(
             "target": pa.array([b for _, b in ordered], pa.string()),
             "weight": pa.array([float(len(pairs[p])) for p in ordered], pa.float64()),
             "text_unit_ids": pa.array([pairs[p] for p in ordered], STRINGS),
-            "combined_degree": [degree[a] + degree[b] for a, b in ordered],
+            "combined_degree": pa.array([degree[a] + degree[b] for a, b in ordered], pa.int64()),
         }
     )
     return entities, relationships

@@ -128,7 +128,7 @@ def test_a_snapshot_is_published_read_through_duckdb_and_rolled_back(storage: Fi
     assert new
     assert publish(store, "a.txt") == (first, False)
     second, _ = publish(store, "a.txt", "b.txt")
-    assert [m.id for m in store.list()] == [first, second]
+    assert [m.id for m in store.all()] == [first, second]
     manifest = store.current()
     assert manifest is not None
     assert (manifest.id, manifest.parent) == (second, first)
@@ -150,7 +150,7 @@ def test_a_publisher_that_was_overtaken_is_told_and_publishes_nothing(storage: F
     slow.head = lambda: head  # type: ignore[method-assign]
     with pytest.raises(SnapshotError, match="another run published"):
         publish(slow, "slow.txt")
-    assert [m.id for m in fast.list()] == [winner]
+    assert [m.id for m in fast.all()] == [winner]
 
 
 def vectors(**rows: list[float]) -> pa.Table:
