@@ -33,20 +33,20 @@ ui: $(VENV)/.installed ## Open the Dagster UI (ROOT=folder of a workspace, PORT=
 	$(BIN)/graphrag-assets ui --root $(ROOT) --port $(PORT)
 
 test: $(VENV)/.installed-dev ## Run the fast tests
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: $(VENV)/.installed-dev ## Run the slow tests
-	$(BIN)/python -m pytest -m slow -n 2
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
 
 test-all: $(VENV)/.installed-dev ## Run all tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 $(REFERENCE)/.installed: tests/reference/requirements.lock
 	@test -x $(REFERENCE)/bin/python || "$(PYTHON)" -m venv $(REFERENCE)
 	$(REFERENCE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
 	@touch $@
 
-reference: $(VENV)/.installed-dev $(REFERENCE)/.installed ## Let Microsoft GraphRAG, installed in an environment of its own, read and search our snapshots
+reference: $(VENV)/.installed-dev $(REFERENCE)/.installed ## Let Microsoft GraphRAG's own code read and search our snapshots (installs it in .venv-reference)
 	GRAPHRAG_REFERENCE_PYTHON=$(CURDIR)/$(REFERENCE)/bin/python $(BIN)/python -m pytest tests/reference
 
 lint: $(VENV)/.installed-dev ## Check style and formatting

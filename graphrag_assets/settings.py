@@ -240,7 +240,6 @@ class CommunityReportsSettings(Section):
 
     completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
     graph_prompt: str | None = Field(None, description="Prompt file; unset: prompts/community_report_graph.txt.")
-    text_prompt: str | None = Field(None, description="Prompt file for reports from texts; unset: prompts/community_report_text.txt.")
     max_length: int = Field(2000, gt=0, description="Length asked for, in words.")
     max_input_length: int = Field(8000, gt=0, description="Most tokens of the context that a report is written from.")
 
@@ -296,11 +295,6 @@ class GlobalSearchSettings(Section):
     reduce_max_length: int = Field(2000, gt=0, description="Length asked of the final answer, in words.")
     allow_general_knowledge: bool = Field(False, description="Let the model add what it knows, marked as such.")
     community_level: int = Field(2, ge=0, description="Deepest level whose reports are read.")
-    dynamic_search_threshold: int = Field(1, ge=0, description="Rating from which a report counts as relevant.")
-    dynamic_search_keep_parent: bool = Field(False, description="Keep a report although one of its children is relevant.")
-    dynamic_search_num_repeats: int = Field(1, ge=1, description="Votes per rating.")
-    dynamic_search_use_summary: bool = Field(False, description="Rate summaries instead of whole reports.")
-    dynamic_search_max_level: int = Field(2, ge=0, description="Deepest level tried when nothing is relevant.")
     seed: int = Field(86, description="Seed of the shuffle of reports.")
 
 
@@ -313,7 +307,6 @@ class DriftSearchSettings(Section):
     reduce_prompt: str | None = Field(None, description="Prompt file; unset: prompts/drift_reduce_prompt.txt.")
     primer_prompt: str | None = Field(None, description="Prompt file; unset: prompts/drift_primer_prompt.txt.")
     data_max_tokens: int = Field(12_000, gt=0, description="Tokens of the answers that are reduced.")
-    reduce_max_tokens: int | None = Field(None, gt=0, description="Completion tokens of the final answer.")
     drift_k_followups: int = Field(20, gt=0, description="Reports read by the primer, and most follow-up questions of a round.")
     primer_folds: int = Field(5, gt=0, description="Calls that the primer's reports are spread over.")
     primer_llm_max_tokens: int = Field(12_000, gt=0, description="Tokens of reports in one primer call.")

@@ -41,7 +41,6 @@ MOVES: dict[str, str] = {
     "summarize_descriptions.max_input_length": "summarize_descriptions.max_input_tokens",
     "local_search.max_tokens": "local_search.max_context_tokens",
     "global_search.max_tokens": "global_search.max_context_tokens",
-    "drift_search.reduce_max_completion_tokens": "drift_search.reduce_max_tokens",
 }
 
 #: Sections of version 1, which is too far away to be translated, and where their content belongs.
@@ -91,7 +90,6 @@ _PROMPTS: dict[tuple[str, str], str] = {
     ("summarize_descriptions", "prompt"): "summarize_descriptions",
     ("extract_claims", "prompt"): "extract_claims",
     ("community_reports", "graph_prompt"): "community_report_graph",
-    ("community_reports", "text_prompt"): "community_report_text",
     ("local_search", "prompt"): "local_search_system_prompt",
     ("global_search", "map_prompt"): "global_search_map_system_prompt",
     ("global_search", "reduce_prompt"): "global_search_reduce_system_prompt",

@@ -42,6 +42,9 @@ _FOLDERS = "a folder or an S3 prefix is used (s3://bucket/prefix, with endpoint_
 _CALL_ARGS = "parameters of calls belong in call_args of the model's entry"
 _LANCE = "vectors are always in LanceDB tables inside storage.base"
 _NO_LAYOUT = "node embeddings and layouts are not computed; no search uses them"
+_NO_SELECTION = (
+    "the model does not choose reports (dynamic selection) yet; global_search.community_level says which are read"
+)
 _SPACY = "noun phrases come from the spaCy pipeline that text_analyzer.model_name names"
 _AZURE_KEYS = (
     "connection_string",
@@ -138,6 +141,11 @@ UNUSED: tuple[Unused, ...] = (
     Unused("extract_graph_nlp.text_analyzer.exclude_pos_tags", _SPACY, same=(["DET", "PRON", "INTJ", "X"],)),
     Unused("extract_graph_nlp.text_analyzer.noun_phrase_tags", _SPACY, same=(["PROPN", "NOUNS"],)),
     Unused("extract_graph_nlp.text_analyzer.noun_phrase_grammars", _SPACY, same=(_GRAMMARS,), whole=True),
+    Unused(
+        "community_reports.text_prompt",
+        "no reports are written from texts alone: the standard method uses graph_prompt, the fast method no model",
+        same=("prompts/community_report_text.txt",),
+    ),
     Unused("embed_graph.enabled", _NO_LAYOUT),
     Unused("embed_graph.*", _NO_LAYOUT, always=True),
     Unused("umap.*", _NO_LAYOUT),
@@ -159,7 +167,12 @@ UNUSED: tuple[Unused, ...] = (
     ),
     Unused("global_search.map_max_tokens", "the length of a map answer is global_search.map_max_length, in words"),
     Unused("global_search.reduce_max_tokens", "the length of the answer is global_search.reduce_max_length, in words"),
-    Unused("global_search.dynamic_search_llm", "reports are rated by the model of global_search.completion_model_id"),
+    *(
+        Unused(f"global_search.dynamic_search_{key}", _NO_SELECTION, same=(usual,))
+        for key, usual in (("threshold", 1), ("keep_parent", False), ("num_repeats", 1), ("max_level", 2))
+    ),
+    Unused("global_search.dynamic_search_use_summary", _NO_SELECTION),
+    Unused("global_search.dynamic_search_llm", _NO_SELECTION),
     Unused("*_search.concurrency", "concurrent_requests limits the calls of all searches", always=True),
     Unused(
         "*_search.dynamic_search_concurrent_coroutines",
@@ -167,6 +180,8 @@ UNUSED: tuple[Unused, ...] = (
         always=True,
     ),
     Unused("drift_search.max_tokens", _CALL_ARGS),
+    Unused("drift_search.reduce_max_tokens", _CALL_ARGS),
+    Unused("drift_search.reduce_max_completion_tokens", _CALL_ARGS),
     Unused("drift_search.reduce_temperature", _CALL_ARGS, same=(0,)),
     Unused("drift_search.local_search_temperature", _CALL_ARGS, same=(0,)),
     Unused("drift_search.local_search_top_p", _CALL_ARGS, same=(1,)),

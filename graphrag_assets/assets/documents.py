@@ -53,9 +53,7 @@ def read_documents(source: FileSystem, workspace: Workspace, inventory: pa.Table
                     "title": document.title,
                     "text": document.text,
                     "creation_date": document.creation_date,
-                    "raw_data": json.dumps(document.metadata, ensure_ascii=False, sort_keys=True)
-                    if document.metadata
-                    else None,
+                    "raw_data": document.raw_data,
                     "path": path,
                     "content_hash": document.content_hash,
                     "language": settings.language or detect_language(document.text),

@@ -135,9 +135,9 @@ def _vector_table(
 
 def figures(made: Embedded) -> dict[str, Any]:
     """What the page of vectors says about the step that made them; a step over several batches embeds them together."""
-    several = len(made.tables) > 1
-    metadata = {"vectors_computed": made.computed, "vectors_reused": made.taken_over} | usage_metadata(made.usage)
-    return {f"all_batches_of_the_run/{name}": value for name, value in metadata.items()} if several else metadata
+    usage = {name.rsplit("/", 1)[-1]: value for name, value in usage_metadata(made.usage).items()}
+    metadata = {"vectors_computed": made.computed, "vectors_reused": made.taken_over} | usage
+    return {f"whole_run/{name}": value for name, value in metadata.items()} if len(made.tables) > 1 else metadata
 
 
 def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -177,7 +177,8 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             built = Built(made.tables[""], index.stamp(index.fingerprints(), asset), made.model)
             return dg.Output(built, metadata=figures(made))
 
-        return build
+        declared: dg.AssetsDefinition = build
+        return declared
 
     return [
         text_unit_embeddings,

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from graphrag_assets.ids import digest, digest_json
+from graphrag_assets.llm.clients import answer_identity
 from graphrag_assets.prompt_files import load_prompt, prompt_version
 from graphrag_assets.settings import ModelSettings, Workspace
 
@@ -71,7 +72,7 @@ def model_identity(model: ModelSettings | None) -> object:
     """What of a model entry changes its answers; never the key."""
     if model is None:
         return None
-    return [model.model_provider, model.model, model.api_base, model.azure_deployment_name, model.call_args]
+    return answer_identity(model) | {"api_base": model.api_base}
 
 
 def _prompts(workspace: Workspace, *names: tuple[str, str | None]) -> dict[str, str]:
@@ -131,7 +132,7 @@ def _reports(workspace: Workspace) -> object:
     reports = s.community_reports
     return [
         "standard",
-        reports.model_dump(exclude={"completion_model_id", "graph_prompt", "text_prompt"}),
+        reports.model_dump(exclude={"completion_model_id", "graph_prompt"}),
         model_identity(s.completion_model(reports.completion_model_id)),
         _prompts(workspace, ("community_report_graph", reports.graph_prompt)),
     ]
@@ -141,7 +142,8 @@ def _embeddings(workspace: Workspace) -> object:
     s = workspace.settings
     model = s.embedding_model(s.embed_text.embedding_model_id)
     embedded = s.embedded_models.embedding if model is None else None
-    return [model_identity(model), embedded, s.embed_text.batch_max_tokens]
+    prefix = model.document_prefix if model else ""
+    return [model_identity(model), prefix, embedded, s.embed_text.batch_max_tokens]
 
 
 _CONFIGURATIONS: dict[str, Callable[[Workspace], object]] = {

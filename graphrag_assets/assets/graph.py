@@ -19,7 +19,7 @@ from graphrag_assets.indexing.graph import MergedGraph, merge_graph, with_degree
 from graphrag_assets.indexing.links import link_covariates
 from graphrag_assets.indexing.resolution import Overrides, Resolution, load_overrides, resolve_entities, title_profiles
 from graphrag_assets.indexing.statements import find_statements
-from graphrag_assets.indexing.summaries import summarize_detailed
+from graphrag_assets.indexing.summaries import summarize
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
@@ -99,7 +99,7 @@ async def summarize_all(
 
     async def one(name: str | Sequence[str], row: dict[str, Any]) -> str:
         nonlocal failed
-        summary = await summarize_detailed(
+        summary = await summarize(
             name,
             row["descriptions"],
             ask,

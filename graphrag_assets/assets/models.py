@@ -65,12 +65,12 @@ def usage_metadata(usage: dict[str, StageUsage]) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     for stage, used in sorted(usage.items()):
         metadata |= {
-            f"llm/{stage}/calls": used.calls,
-            f"llm/{stage}/cached_answers": used.cached,
-            f"llm/{stage}/failed_answers": used.failed,
-            f"llm/{stage}/prompt_tokens": used.prompt_tokens,
-            f"llm/{stage}/completion_tokens": used.completion_tokens,
+            f"{stage}/llm_calls": used.calls,
+            f"{stage}/cached_answers": used.cached,
+            f"{stage}/failed_answers": used.failed,
+            f"{stage}/prompt_tokens": used.prompt_tokens,
+            f"{stage}/completion_tokens": used.completion_tokens,
         }
         if used.usd is not None:
-            metadata[f"llm/{stage}/cost_usd"] = used.usd
+            metadata[f"{stage}/cost_usd"] = round(used.usd, 6)
     return metadata

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import dagster as dg
@@ -26,12 +26,6 @@ def by_batch(context: dg.AssetExecutionContext, value: Any) -> dict[str, Any]:
     """An input by batch: a run over one batch hands over the table itself, over several a dictionary of tables."""
     keys = list(context.partition_keys)
     return {keys[0]: value} if len(keys) == 1 and not isinstance(value, Mapping) else {key: value[key] for key in keys}
-
-
-def for_each_batch(context: dg.AssetExecutionContext, build: Callable[[str], T]) -> T | dict[str, T]:
-    """Build the output of each batch of the run: the value itself for one batch, a dictionary for several."""
-    built = {key: build(key) for key in context.partition_keys}
-    return next(iter(built.values())) if len(built) == 1 else built
 
 
 def all_there(table: TableRef, batches: Sequence[str]) -> TableRef:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import heapq
-import string
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from graphrag_assets.text.names import readable
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -65,7 +66,7 @@ def _core(entities: pa.Table, relationships: pa.Table) -> nx.Graph:
     whole.add_nodes_from((row["title"], row) for row in rows)
     for edge in relationships.select(["source", "target", "weight"]).filter(inside).to_pylist():
         whole.add_edge(edge["source"], edge["target"], weight=edge["weight"])
-    part = max(nx.connected_components(whole), key=lambda titles: (len(titles), min(titles)), default=set())
+    part: set[str] = max(nx.connected_components(whole), key=lambda titles: (len(titles), min(titles)), default=set())
     if len(part) < 2:
         return nx.Graph()
     rank = {row["title"]: i for i, row in enumerate(rows)}
@@ -137,7 +138,7 @@ def _labels(points: Mapping[str, Point], radius: Mapping[str, float]) -> Iterabl
     """Where each label stands: above, below or beside its dot, wherever it covers least."""
     taken: list[Box] = [(x - radius[t], y - radius[t], x + radius[t], y + radius[t]) for t, (x, y) in points.items()]
     for title, (x, y) in points.items():
-        text = string.capwords(title if len(title) <= LABEL_LENGTH else title[: LABEL_LENGTH - 1] + "…")
+        text = readable(title if len(title) <= LABEL_LENGTH else title[: LABEL_LENGTH - 1] + "…")
         half, away = len(text) * FONT_SIZE * 0.27, radius[title] + 3
         spots = [(x, y - away), (x, y + away + FONT_SIZE - 2), (x + away + half, y + 3), (x - away - half, y + 3)]
         boxes = [(a - half, b - FONT_SIZE, a + half, b + 2) for a, b in spots]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -17,10 +18,14 @@ from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
+from graphrag_assets.automation.processes import PROCESS_TAG, end_dead_runs, running
 from graphrag_assets.input.inventory import Inventory, count_unusable, take_inventory
 
 if TYPE_CHECKING:
     from graphrag_assets.storage.snapshots import Manifest
+
+#: Tag by which Dagster's daemon would start a failed run again; a run of this process is the caller's to repeat.
+MAX_RETRIES_TAG = "dagster/max_retries"
 
 #: Most batches in one run: a run is all or nothing for Dagster, and its tables are in memory at once.
 MOST_BATCHES_IN_A_RUN = 20
@@ -74,6 +79,8 @@ class Reconciled:
 def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) -> Reconciled:
     """Look at the input, compute what is missing and publish, in runs of this process.
 
+    Runs of earlier processes that were killed are ended first: Dagster would wait for them.
+
     Args:
         defs: The project's definitions.
         index: The workspace.
@@ -82,7 +89,24 @@ def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) 
     Raises:
         RunFailed: A run failed; what was published stays.
     """
-    looked = _run(defs, instance, ["input_inventory", "input_files", "rejected_inputs"], [])
+    home = Path(instance.root_directory)
+    end_dead_runs(instance, home)
+    with running(home) as process:
+        return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"})
+
+
+def _reconcile(
+    defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, tags: Mapping[str, str]
+) -> Reconciled:
+    """The reconcile itself.
+
+    Args:
+        defs: The project's definitions.
+        index: The workspace.
+        instance: Where runs and materializations are recorded.
+        tags: Tags of all runs.
+    """
+    looked = _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [])
     seen = looked["input_inventory"]
     changes = {name: int(seen[f"documents_{name}"]) for name in ("added", "edited", "deleted", "unchanged")}
     inventory = index.build.read("input_inventory")
@@ -94,21 +118,21 @@ def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) 
     order = list(instance.get_dynamic_partitions(BATCHES_NAME))
     batch_assets = [asset for stage in work.stages for asset in STAGE_ASSETS[stage]]
     for group in contiguous(work.batches, order, MOST_BATCHES_IN_A_RUN):
-        _run(defs, instance, batch_assets, group)
+        _run(defs, instance, tags, batch_assets, group)
     metadata: dict[str, dict[str, Any]] = {}
     if work.publish:
         corpus_assets = [asset for stage in work.corpus_stages for asset in STAGE_ASSETS[stage]]
-        metadata = _run(defs, instance, [*corpus_assets, "index_snapshot"], [])
+        metadata = _run(defs, instance, tags, [*corpus_assets, "index_snapshot"], [])
     current = index.snapshots.current()
     new = current is not None and (published is None or current.id != published.id)
     return Reconciled(changes, work, current, new, metadata)
 
 
 def _run(
-    defs: dg.Definitions, instance: dg.DagsterInstance, assets: list[str], batches: list[str]
+    defs: dg.Definitions, instance: dg.DagsterInstance, tags: Mapping[str, str], assets: list[str], batches: list[str]
 ) -> dict[str, dict[str, Any]]:
     """Materialize assets in this process; returns the metadata values of each."""
-    tags = (
+    span = (
         {"dagster/asset_partition_range_start": batches[0], "dagster/asset_partition_range_end": batches[-1]}
         if batches
         else {}
@@ -117,7 +141,7 @@ def _run(
     result = job.execute_in_process(
         instance=instance,
         asset_selection=[dg.AssetKey(name) for name in assets],
-        tags=tags,
+        tags={**tags, **span},
         raise_on_error=False,
     )
     if not result.success:

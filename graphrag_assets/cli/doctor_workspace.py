@@ -260,7 +260,6 @@ def _overrides(workspace: Workspace) -> dict[str, str | None]:
         "extract_claims": s.extract_claims.prompt,
         "resolve_entities": s.entity_resolution.prompt,
         "community_report_graph": s.community_reports.graph_prompt,
-        "community_report_text": s.community_reports.text_prompt,
         "local_search_system_prompt": s.local_search.prompt,
         "global_search_map_system_prompt": s.global_search.map_prompt,
         "global_search_reduce_system_prompt": s.global_search.reduce_prompt,

@@ -13,6 +13,7 @@ import click
 
 from graphrag_assets import __version__
 from graphrag_assets.cli.output import fail, print_json
+from graphrag_assets.machine import keep_memory_small
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,6 +32,7 @@ def _common(command: F) -> F:
 
 def _prepare(root: Path | None, verbose: bool) -> Any:
     """Load the workspace and set up logging; ends the command with a message when the settings are at fault."""
+    keep_memory_small()
     from graphrag_assets.settings_file import SettingsError, load_workspace
 
     logging.basicConfig(

@@ -25,7 +25,7 @@ from graphrag_assets.settings import Workspace
 
 #: Name of the code location, as in workspace.yaml: schedules and sensors keep their state under it.
 LOCATION = "graphrag"
-CODE = ("-m", "graphrag_assets.definitions", "--location-name", LOCATION)
+CODE = ("-m", "graphrag_assets.definitions", "--location-name", LOCATION, "--log-level", "warning")
 
 #: Addresses that stand for every network interface.
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104
@@ -129,14 +129,12 @@ def _answers(url: str) -> bool:
 
 
 def _stop(processes: dict[str, subprocess.Popen[bytes]]) -> None:
-    """Ask the processes to end, and end those that do not."""
-    for process in processes.values():
+    """Ask the processes to end, those that others talk to last, and end those that do not."""
+    for process in reversed(processes.values()):
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-    deadline = time.monotonic() + PATIENCE
-    for process in processes.values():
         try:
-            process.wait(max(0.1, deadline - time.monotonic()))
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

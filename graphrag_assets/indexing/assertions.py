@@ -1,6 +1,6 @@
 """What a sentence asserts that another may deny: when, how many, that it is not so, and why.
 
-Rules on the surface of the text, in English; dates are read in German, French and Spanish as well. A rule that is not
+Rules on the surface of the text, in English; dates are read in other languages as well. A rule that is not
 sure reads nothing: a missed assertion costs a contradiction that is not found, a wrong one invents a contradiction.
 """
 
@@ -11,23 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphrag_assets.indexing.statements import content_words
+from graphrag_assets.text.dates import MONTH, MONTHS, english_month
 
-_MONTH_NAMES = (
-    "january january jan januar jänner janvier enero",
-    "february february feb februar février febrero",
-    "march march mar märz mars marzo",
-    "april april apr avril abril",
-    "may may mai mayo",
-    "june june jun juni juin junio",
-    "july july jul juli juillet julio",
-    "august august aug août agosto",
-    "september september sep sept septembre septiembre",
-    "october october oct oktober octobre octubre",
-    "november november nov novembre noviembre",
-    "december december dec dezember décembre diciembre",
-)
-_MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES, start=1) for name in names.split()}
-_MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_MONTH = rf"(?:{MONTH})\b\.?"
 _DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th|\.)?"
 _ISO = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?\b")
 _DAY_MONTH = re.compile(
@@ -201,7 +187,7 @@ def agree(left: Date, right: Date) -> bool:
 def written(date: Date) -> str:
     """A date as it is written in English, such as 4 May 2032."""
     year, month, day = date
-    name = _MONTH_NAMES[month - 1].split()[0].capitalize() if month else ""
+    name = english_month(month) if month else ""
     return " ".join(str(part) for part in (day, name, year) if part)
 
 
@@ -242,7 +228,7 @@ def _read_dates(text: str) -> tuple[list[Date], str]:
         return int(digits) if digits else None
 
     def month(group: str) -> int:
-        return _MONTHS[group.lower().rstrip(".")]
+        return MONTHS[group.lower().rstrip(".")]
 
     text = _ISO.sub(lambda m: take(m, [(number(m[1]), number(m[2]), number(m[3]))]), text)
     text = _DAY_MONTH.sub(

@@ -58,7 +58,7 @@ class Boundaries:
 
 
 def find_boundaries(
-    text: str, token_starts: NDArray[np.int64], sentences: Sequence[tuple[int, int]], size: int
+    text: str, token_starts: NDArray[np.int32 | np.int64], sentences: Sequence[tuple[int, int]], size: int
 ) -> Boundaries:
     """All boundaries of a document, close enough to keep every piece between two within a size.
 
@@ -153,7 +153,7 @@ def _ends_paragraph(text: str, position: int) -> bool:
 
 
 def _inside(
-    text: str, token_starts: NDArray[np.int64], start: int, end: int, size: int
+    text: str, token_starts: NDArray[np.int32 | np.int64], start: int, end: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Boundaries inside an over-long sentence and their ranks: word starts, and tokens where words are over-long."""
     import numpy as np
@@ -171,7 +171,12 @@ def _inside(
 
 
 def _thin(
-    text: str, candidates: NDArray[np.int64], token_starts: NDArray[np.int64], start: int, end: int, size: int
+    text: str,
+    candidates: NDArray[np.int64],
+    token_starts: NDArray[np.int32 | np.int64],
+    start: int,
+    end: int,
+    size: int,
 ) -> NDArray[np.int64]:
     """Some of the candidates, chosen by the text before them so that an edit elsewhere does not move the choice.
 
@@ -188,7 +193,7 @@ def _thin(
 
 
 def _gaps(
-    chosen: NDArray[np.int64], token_starts: NDArray[np.int64], start: int, end: int, size: int
+    chosen: NDArray[np.int64], token_starts: NDArray[np.int32 | np.int64], start: int, end: int, size: int
 ) -> list[tuple[int, int]]:
     """Stretches between neighbouring positions that hold more tokens than a size."""
     import numpy as np
@@ -198,7 +203,7 @@ def _gaps(
     return [(int(borders[i]), int(borders[i + 1])) for i in wide.tolist()]
 
 
-def _token_borders(text: str, token_starts: NDArray[np.int64], start: int, end: int) -> NDArray[np.int64]:
+def _token_borders(text: str, token_starts: NDArray[np.int32 | np.int64], start: int, end: int) -> NDArray[np.int64]:
     """Beginnings of tokens strictly inside a stretch, none inside what is read as one character."""
     import numpy as np
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from graphrag_assets.indexing.cooccurrence import Span, TextUnitRows, text_unit_rows
 from graphrag_assets.indexing.noun_phrases import PhraseSettings, find_mentions, pipeline, pipeline_language
 from graphrag_assets.indexing.phrases_by_rules import find_mentions_by_rules
+from graphrag_assets.machine import cores
 from graphrag_assets.text.sentences import sentences
 
 #: Characters from which a second process pays: starting one and loading the pipeline costs about 2 s of CPU, in which
@@ -72,7 +73,7 @@ class Analyst:
 
     def __init__(self, settings: NlpSettings, processes: int | None = None) -> None:
         self._settings = settings
-        self._processes = processes or settings.processes or _cores()
+        self._processes = processes or settings.processes or cores()
         if multiprocessing.current_process().daemon:  # such a process may not have children
             self._processes = 1
         self._pool: ProcessPoolExecutor | None = None
@@ -152,7 +153,3 @@ def _prepare(model_name: str) -> None:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     pipeline.cache_clear()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

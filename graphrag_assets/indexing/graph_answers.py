@@ -136,7 +136,7 @@ def parse_tuples(answer: str) -> GraphAnswer:
     """
     read = read_graph_records(answer)
     found = GraphAnswer(ended=read.ended, cut=read.cut)
-    for record in read.records[: -1 if read.cut else None]:
+    for record in read.records[: -1 if read.cut and not read.records[-1].whole else None]:
         if record.kind == "entity":
             _add_entity(found, *_entity_fields(record))
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag_assets.text.json_answers import parse_json_object
-from graphrag_assets.text.numbers import read_number
+from graphrag_assets.text.numbers import read_score
 from graphrag_assets.text.refusals import RefusalError, is_refusal
 
 MAX_RATING = 10.0
@@ -98,7 +98,7 @@ def parse_report(text: str) -> Report:
     return Report(
         title,
         summary,
-        min(max(read_number(value.get("rating")) or 0.0, 0.0), MAX_RATING),
+        read_score(value.get("rating"), MAX_RATING) or 0.0,
         _string(value.get("rating_explanation")),
         findings,
         {key: item for key, item in value.items() if key not in _KEYS},

@@ -12,8 +12,6 @@ answer are mapped back with :attr:`ReportContext.ids`.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from typing import Any
 
 from graphrag_assets.indexing.conflicts import Conflict
 from graphrag_assets.text.citations import strip_citations
+from graphrag_assets.text.context_tables import csv_line, table_head
 
 Row = Mapping[str, Any]
 CountTokens = Callable[[str], int]
@@ -177,9 +176,7 @@ class _Writer:
 
     def __init__(self, count_tokens: CountTokens) -> None:
         self._count = count_tokens
-        self.headers = {
-            name: self._line([], f"-----{name}-----\n{_csv(columns)}") for name, columns in SECTIONS.items()
-        }
+        self.headers = {name: self._line([], table_head(name, columns)) for name, columns in SECTIONS.items()}
 
     def _line(self, titles: Iterable[str], text: str, conflict: Conflict | None = None) -> _Line:
         return _Line(text, self._count(text), frozenset(titles), conflict)
@@ -188,7 +185,7 @@ class _Writer:
         """Most connected first, then by title."""
         numbered = sorted(enumerate(rows, start=1), key=lambda item: (-degrees[item[1]["title"]], item[1]["title"]))
         return [
-            self._line([row["title"]], _csv((i, row["title"], row["description"], degrees[row["title"]])))
+            self._line([row["title"]], csv_line((i, row["title"], row["description"], degrees[row["title"]])))
             for i, row in numbered
         ]
 
@@ -204,7 +201,7 @@ class _Writer:
         return [
             self._line(
                 (row["source"], row["target"]),
-                _csv((i, row["source"], row["target"], row["description"], combined(row))),
+                csv_line((i, row["source"], row["target"], row["description"], combined(row))),
             )
             for i, row in numbered
         ]
@@ -213,7 +210,7 @@ class _Writer:
         """In the order of their table."""
         columns = SECTIONS["Claims"][1:]
         return [
-            self._line([row["subject_id"]], _csv((i, *(row[c] for c in columns))))
+            self._line([row["subject_id"]], csv_line((i, *(row[c] for c in columns))))
             for i, row in enumerate(rows, start=1)
         ]
 
@@ -222,7 +219,7 @@ class _Writer:
         return [
             self._line(
                 [c.title],
-                _csv(
+                csv_line(
                     (
                         c.kind,
                         c.title,
@@ -239,14 +236,7 @@ class _Writer:
 
     def report(self, number: int, row: Row) -> _Line:
         """A report on a sub-community, without its citations: their ids mean nothing here."""
-        return self._line([], _csv((number, row["title"], strip_citations(row["full_content"]))))
-
-
-def _csv(values: Iterable[Any]) -> str:
-    """One line of CSV, quoted where it must be."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(["" if value is None else value for value in values])
-    return buffer.getvalue()
+        return self._line([], csv_line((number, row["title"], strip_citations(row["full_content"]))))
 
 
 # --- fitting ---------------------------------------------------------------------------------------------------------

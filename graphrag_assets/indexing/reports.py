@@ -29,8 +29,8 @@ from graphrag_assets.indexing.report_parts import (
     rating,
     report_row,
 )
-from graphrag_assets.indexing.statements import readable
 from graphrag_assets.text.citations import format_citation
+from graphrag_assets.text.names import readable
 from graphrag_assets.text.templates import render
 
 Row = Mapping[str, Any]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from graphrag_assets.text.names import readable
 from graphrag_assets.text.sentences import sentences
 
 Row = Mapping[str, Any]
@@ -144,34 +145,6 @@ def _stem(word: str) -> str:
                 break
         word = word.removesuffix("e")
     return word[:_STEM]
-
-
-def readable(title: str) -> str:
-    """A title in upper case as one would write it, where no text shows how it is written."""
-    if title != title.upper():
-        return title
-    small = {
-        "of",
-        "the",
-        "and",
-        "in",
-        "on",
-        "for",
-        "to",
-        "a",
-        "an",
-        "at",
-        "by",
-        "de",
-        "la",
-        "le",
-        "von",
-        "van",
-        "der",
-        "den",
-    }
-    words = title.lower().split()
-    return " ".join(word if i and word in small else word[:1].upper() + word[1:] for i, word in enumerate(words))
 
 
 def find_statements(text_units: Iterable[Row], entities: Sequence[Row]) -> Statements:

@@ -48,33 +48,6 @@ async def summarize(
     count_tokens: Callable[[str], int],
     truncate: Callable[[str, int], str],
     row: str = "",
-) -> str:
-    """Summarise the descriptions of an entity or a relationship; see :func:`summarize_detailed` for what went wrong."""
-    summary = await summarize_detailed(
-        name,
-        descriptions,
-        ask,
-        prompt=prompt,
-        max_input_tokens=max_input_tokens,
-        max_length=max_length,
-        count_tokens=count_tokens,
-        truncate=truncate,
-        row=row,
-    )
-    return summary.text
-
-
-async def summarize_detailed(
-    name: str | Sequence[str],
-    descriptions: Iterable[str],
-    ask: Ask,
-    *,
-    prompt: str,
-    max_input_tokens: int,
-    max_length: int,
-    count_tokens: Callable[[str], int],
-    truncate: Callable[[str, int], str],
-    row: str = "",
 ) -> Summary:
     """Summarise the descriptions of an entity or a relationship.
 

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from graphrag_assets.text.json_answers import strip_reasoning
 from graphrag_assets.text.names import clean_text, strip_quotes
+from graphrag_assets.text.reasoning import strip_reasoning
 
 #: Delimiter between fields, in all the forms in which models write it.
 DELIMITER = r"(?:<\s*[|｜¦]{1,2}\s*>(?:\s*[|｜])?|<\s*\|\s*#\s*\|?\s*>|＜\s*[|｜]\s*＞|\{tuple_delimiter\})"
@@ -51,6 +51,9 @@ _NUMBER_AFTER_SEPARATOR = re.compile(r"#{2,}[ *]*(\d+(?:\.\d+)?)\s*[)）>\]]")
 _CLOSED = re.compile(r"(?:[)）\]】]|(?<!\|)>)[\s'`*_]*$")
 _AFTER_CLOSING = re.compile(r"[ \t\r\"'`*_,;.。；]*(?:\n|$|##|\{record_delimiter\}|[(（\[])")
 
+# An opened bracket and at most the kind of a record after it: )##("relat
+_TORN = re.compile(rf"[(（]\s*{_QUOTE}?[a-zA-Z]{{0,13}}{_QUOTE}?\s*(?:<[|｜]?)?\s*\Z")
+
 _CLAIM_SEPARATOR = re.compile(r"#{2,}|\{record_delimiter\}|(?<=[)）])[\s;；,]*(?=(?:\n[ \t]*[\-*•]?[ \t]*)?[(（])")
 _CLAIM_LEAD = re.compile(r"(?:^|\n)[ \t\-*•\d.]*[(（]?")
 _CLAIM_DELIMITERS = 5
@@ -78,15 +81,17 @@ class Records:
     Args:
         records: Records in their order.
         ended: Whether the answer carries an end mark.
+        torn: Whether it ends in the first letters of one more record, of which nothing can be read.
     """
 
     records: tuple[Record, ...]
     ended: bool
+    torn: bool = False
 
     @property
     def cut(self) -> bool:
         """Whether the answer breaks off inside its last record."""
-        return bool(self.records) and not self.ended and not self.records[-1].whole
+        return bool(self.records) and not self.ended and (self.torn or not self.records[-1].whole)
 
 
 def read_graph_records(answer: str) -> Records:
@@ -104,7 +109,7 @@ def read_graph_records(answer: str) -> Records:
         body, whole = _body(text[match.end() : end], bracketed=bool(match["open"]), last=end == len(text))
         fields = (_SPLIT_WEAK if weak else _SPLIT).split(body if weak else _BROKEN_DELIMITER.sub("<|>", body))
         records.append(Record(_KINDS[match["kind"].lower()], tuple(clean_field(field) for field in fields), whole))
-    return Records(tuple(records), ended)
+    return Records(tuple(records), ended, bool(_TORN.search(text)))
 
 
 def read_claim_records(answer: str) -> Records:

@@ -65,6 +65,20 @@ class SourceDocument:
         return json.dumps(self.metadata, ensure_ascii=False, sort_keys=True) if self.metadata else None
 
 
+class RejectedError(ValueError):
+    """A file that cannot be used at all.
+
+    Args:
+        reason: Short code, as in :class:`Rejection`.
+        detail: What was found, what was expected and how to mend it.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
 @dataclass(frozen=True)
 class Rejection:
     """A file, row or page that could not be used, or only in part.

@@ -11,6 +11,7 @@ import codecs
 import re
 from dataclasses import dataclass, field
 
+from graphrag_assets.input.documents import RejectedError
 from graphrag_assets.input.encoding_guess import Guess, advantage, guess_encodings, guess_utf16
 
 #: A best guess below this is no text in any encoding that is known here.
@@ -74,18 +75,8 @@ _MEANS_WINDOWS = {
 }
 
 
-class NotTextError(ValueError):
-    """Bytes that are not text, or not in an encoding that could be found.
-
-    Args:
-        reason: ``binary`` or ``encoding``.
-        detail: What was found, what was expected and how to mend it.
-    """
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
+class NotTextError(RejectedError):
+    """Bytes that are not text (``binary``), or not in an encoding that could be found (``encoding``)."""
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,14 @@ from decimal import Decimal
 from typing import Any
 
 from graphrag_assets.input.encodings import clean_text
+from graphrag_assets.text import dates
 
 #: Metadata names that hold the date of a document, the first found counts.
 DATE_KEYS = ("date", "creation_date", "created", "published")
 _DEEPEST = 32
 
 _ISO_DATE = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ]\d{2}:\d{2}.*)?)?)?")
-_SLASHED = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})")
-_COMPACT = re.compile(r"(\d{4})(\d{2})(\d{2})")
 _PDF_DATE = re.compile(r"D:(\d{4})(\d{2})?(\d{2})?(\d{2})?(\d{2})?(\d{2})?")
-_WRITTEN_FORMATS = ("%d %B %Y", "%B %d, %Y", "%B %d %Y", "%d %b %Y", "%b %d, %Y", "%b %d %Y", "%B %Y", "%b %Y")
 
 
 def json_able(value: Any, depth: int = 0) -> Any:
@@ -74,13 +72,9 @@ def iso_date(value: Any) -> str:
         return ""
     if _ISO_DATE.fullmatch(text):
         return text if _is_date(text) else ""
-    for pattern in (_SLASHED, _COMPACT):
-        if match := pattern.fullmatch(text):
-            parts = "-".join(part.zfill(2) for part in match.groups())
-            return parts if _is_date(parts) else ""
     if match := _PDF_DATE.match(text):
         return _pdf_date([part for part in match.groups() if part])
-    return _written_date(text)
+    return dates.iso_date(text) or _header_date(text)
 
 
 def _is_date(text: str) -> bool:
@@ -100,15 +94,8 @@ def _pdf_date(parts: list[str]) -> str:
     return date + "T" + ":".join([*parts[3:6], "00", "00"][:3]) if len(parts) > 3 else date
 
 
-def _written_date(text: str) -> str:
-    """English written dates, and dates of e-mail headers."""
-    plain = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", text)
-    for form in _WRITTEN_FORMATS:
-        try:
-            parsed = dt.datetime.strptime(plain, form)
-        except ValueError:
-            continue
-        return parsed.strftime("%Y-%m-%d" if "%d" in form else "%Y-%m")
+def _header_date(text: str) -> str:
+    """The date of an e-mail header."""
     try:
         return email.utils.parsedate_to_datetime(text).isoformat()
     except (ValueError, TypeError, IndexError):

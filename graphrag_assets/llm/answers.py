@@ -15,9 +15,9 @@ from graphrag_assets.llm.cache import AnswerCache, answer_key
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import ChatAnswer
 from graphrag_assets.llm.errors import PassingError, PermanentError
-from graphrag_assets.llm.reasoning import strip_reasoning
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.wire import clean, dumps
+from graphrag_assets.text.reasoning import strip_reasoning
 
 logger = logging.getLogger(__name__)
 

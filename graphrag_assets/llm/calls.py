@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, connect, endpoint, parameters
+from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, answer_identity, connect, endpoint
 from graphrag_assets.llm.errors import FATAL, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.limits import Limiter, Reservation, SlidingWindow
 from graphrag_assets.llm.prices import ModelFacts, facts
@@ -77,13 +77,7 @@ class ModelCalls:
     @property
     def identity(self) -> dict[str, Any]:
         """What tells the answers of this model from those of any other; goes into cache keys."""
-        return {
-            "provider": self.settings.model_provider,
-            "endpoint": self.endpoint.identity,
-            "model": self.settings.azure_deployment_name or self.settings.model,
-            "api_version": self.settings.api_version,
-            "parameters": parameters(self.settings),
-        }
+        return {**answer_identity(self.settings), "endpoint": self.endpoint.identity}
 
     async def send(
         self, account: StageUsage, characters: int, call: Callable[[], Awaitable[R]], *, repeat: bool = False

@@ -214,6 +214,16 @@ def parameters(model: ModelSettings) -> dict[str, Any]:
     return {name: value for name, value in model.call_args.items() if name not in TRANSPORT}
 
 
+def answer_identity(model: ModelSettings) -> dict[str, Any]:
+    """What of an entry changes its answers, beside the place where it is reached; never a key."""
+    return {
+        "provider": model.model_provider,
+        "model": model.azure_deployment_name or model.model,
+        "api_version": model.api_version,
+        "parameters": parameters(model),
+    }
+
+
 def endpoint(entry: str, model: ModelSettings) -> Endpoint:
     """Address and key of an entry: its own, else those of the environment, else the provider's usual ones.
 

@@ -24,10 +24,10 @@ from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.prices import ModelFacts
-from graphrag_assets.llm.reasoning import ReasoningFilter
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.vectors import Packing, Vectors
 from graphrag_assets.settings import ModelSettings, Workspace
+from graphrag_assets.text.reasoning import ReasoningFilter
 
 __all__ = ["Gateway", "GatewayError", "StageUsage"]
 

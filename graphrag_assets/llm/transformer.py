@@ -9,17 +9,17 @@ up to 1.7 times as much.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_assets.llm.embedded_files import EmbeddedModelError, ModelFile
+from graphrag_assets.machine import cores
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -31,11 +31,6 @@ Result = TypeVar("Result")
 
 #: [CLS] and [SEP] of the BERT vocabulary that both models share.
 CLS, SEP = 101, 102
-
-
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def side_by_side(call: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
@@ -116,7 +111,7 @@ class Transformer:
         self.load()
         return [e.ids for e in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
-    def run(self, sequences: Sequence[tuple[Sequence[int], int]]) -> list[Any]:
+    def run(self, sequences: Sequence[tuple[Sequence[int], int]]) -> list[Floats]:
         """Run the model over sequences, each alone.
 
         Args:
@@ -124,18 +119,22 @@ class Transformer:
                 there is none).
 
         Returns:
-            First output of the model for each sequence, without the batch dimension, in their order.
+            First row of the first output for each sequence, in their order: the last hidden state of [CLS], or the
+            logits.
         """
         self.load()
         session = self._session
         wanted = {i.name for i in session.get_inputs()}
 
-        def one(sequence: tuple[Sequence[int], int]) -> Any:
+        def one(sequence: tuple[Sequence[int], int]) -> Floats:
             ids = np.asarray([sequence[0]], dtype=np.int64)
             segments = np.zeros_like(ids)
             segments[0, sequence[1] :] = 1
             feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": segments}
-            return session.run(None, {name: array for name, array in feed.items() if name in wanted})[0][0]
+            output = session.run(None, {name: array for name, array in feed.items() if name in wanted})[0]
+            # A copy, so that the states of all other tokens (200 KB a window) can go.
+            first: Floats = output.reshape(-1, output.shape[-1])[0].copy()
+            return first
 
         return side_by_side(one, sequences, self._threads)
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message
 from graphrag_assets.text.json_answers import parse_json_object
+from graphrag_assets.text.numbers import read_score
 
 T = TypeVar("T")
 
@@ -100,19 +101,6 @@ def parse_text(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Point:
-    """A key point of a map answer.
-
-    Args:
-        description: The point with its citations.
-        score: Importance from 0 to 100.
-    """
-
-    description: str
-    score: float
-
-
-@dataclass(frozen=True)
 class StepAnswer:
     """The answer to one step of a DRIFT search.
 
@@ -125,28 +113,6 @@ class StepAnswer:
     text: str
     score: float
     follow_ups: tuple[str, ...]
-
-
-def parse_points(text: str) -> list[Point]:
-    """Read a map answer; an empty list of points is an answer (no evidence), anything else that holds none is not.
-
-    Raises:
-        ValueError: No JSON object with usable points.
-    """
-    points = parse_json_object(text).get("points")
-    if not isinstance(points, list):
-        raise ValueError('expected a JSON object with a list "points"')
-    found = []
-    for point in points:
-        try:
-            description = str(point["description"]).strip()
-            found.append(Point(description, parse_score(point["score"])))
-        except (KeyError, TypeError, ValueError):
-            continue
-    found = [point for point in found if point.description]
-    if points and not found:
-        raise ValueError('expected points with a "description" and a "score" from 0 to 100')
-    return found
 
 
 def parse_step(text: str, answer_key: str) -> StepAnswer:
@@ -167,41 +133,10 @@ def parse_step(text: str, answer_key: str) -> StepAnswer:
     questions = (
         [q.strip() for q in follow_ups if isinstance(q, str) and q.strip()] if isinstance(follow_ups, list) else []
     )
-    return StepAnswer(answer.strip(), parse_score(found.get("score")), tuple(questions))
-
-
-def parse_score(value: object) -> float:
-    """A score from 0 to 100, clamped; numbers in text ("85", "85/100", "85 %") are read.
-
-    Raises:
-        ValueError: Not a number.
-    """
-    if isinstance(value, str):
-        value = value.strip().removesuffix("%").removesuffix("/100").strip()
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    score = read_score(found.get("score"))
+    if score is None:
         raise ValueError('expected a number from 0 to 100 as "score"')
-    number = float(value)
-    if number != number:
-        raise ValueError('expected a number from 0 to 100 as "score", not NaN')
-    return min(100.0, max(0.0, number))
-
-
-POINTS_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "points": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"description": {"type": "string"}, "score": {"type": "integer"}},
-                "required": ["description", "score"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["points"],
-    "additionalProperties": False,
-}
+    return StepAnswer(answer.strip(), score, tuple(questions))
 
 
 def step_schema(answer_key: str) -> dict[str, Any]:

@@ -6,15 +6,18 @@ quoted, so that no text can break a row. What does not fit is skipped and the ne
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+from graphrag_assets.text.citations import DATASETS
+from graphrag_assets.text.context_tables import csv_line, table_head
+
 #: Names of the sections whose rows can be cited.
-REPORTS, ENTITIES, RELATIONSHIPS, CLAIMS, SOURCES = "Reports", "Entities", "Relationships", "Claims", "Sources"
+REPORTS, ENTITIES, RELATIONSHIPS, CLAIMS, SOURCES = DATASETS
+
+DELIMITER = "|"
 
 
 class TokenCounter(Protocol):
@@ -67,7 +70,7 @@ class Section:
     @cached_property
     def text(self) -> str:
         """The section as the model sees it."""
-        return section_head(self.name, self.columns) + "".join(csv_line(row.cells) for row in self.rows)
+        return section_head(self.name, self.columns) + "".join(section_line(row.cells) for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Context:
     @property
     def is_empty(self) -> bool:
         """True when it holds no row that can be cited."""
-        return not any(self.rows(name) for name in (REPORTS, ENTITIES, RELATIONSHIPS, CLAIMS, SOURCES))
+        return not any(self.rows(name) for name in DATASETS)
 
     def citable(self) -> dict[str, dict[int, str]]:
         """Section name -> number -> key of every row that an answer may cite."""
@@ -117,14 +120,12 @@ def join(
 
 def section_head(name: str, columns: Sequence[str]) -> str:
     """Title line and header of a section."""
-    return f"-----{name}-----\n{csv_line(columns)}"
+    return table_head(name, columns, DELIMITER)
 
 
-def csv_line(cells: Sequence[str]) -> str:
-    """One CSV line with ``|`` between cells, quoted where needed."""
-    buffer = io.StringIO()
-    csv.writer(buffer, delimiter="|", lineterminator="\n").writerow(cells)
-    return buffer.getvalue()
+def section_line(cells: Sequence[str]) -> str:
+    """One row of a section as a line."""
+    return csv_line(cells, DELIMITER)
 
 
 def number_text(value: float) -> str:
@@ -166,7 +167,7 @@ class SectionBuilder:
 
     def add(self, row: Row) -> bool:
         """Add a row if it fits; else count it as left out."""
-        size = self._tokenizer.count(csv_line(row.cells))
+        size = self._tokenizer.count(section_line(row.cells))
         if size > self.room:
             self.left_out += 1
             return False

@@ -167,7 +167,7 @@ async def explore(
         if deadline.passed:
             search.warnings.append(f"the deadline ended the search before round {number} of {settings.n_depth}")
             return
-        vectors = await models.embed(index, questions, [ENTITY_VECTORS])
+        vectors = await models.embed(index, questions, [ENTITY_VECTORS], settings.embedding_model_id)
         contexts = await asyncio.gather(
             *(
                 asyncio.to_thread(build_local_context, index, question, vector.tolist(), parameters, models.tokenizer)

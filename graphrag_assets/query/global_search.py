@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphrag_assets.query import lookups
-from graphrag_assets.query.calls import Point
-from graphrag_assets.query.context import REPORTS, Context, Row, SectionBuilder, TokenCounter, csv_line, join
+from graphrag_assets.query.context import REPORTS, Context, Row, SectionBuilder, TokenCounter, join, section_line
 from graphrag_assets.query.history import Turn, history_section
 from graphrag_assets.query.index import Index, integers
 from graphrag_assets.query.records import Report
 from graphrag_assets.query.rows import REPORT_COLUMNS, WEIGHTED_REPORT_COLUMNS, report_row, weighted_report_row
 from graphrag_assets.storage.tables import REPORT_VECTORS
+from graphrag_assets.text.map_answers import Point
 
 #: Reports whose texts are fetched at a time.
 _PAGE = 64
@@ -150,7 +150,7 @@ def _cut(report: Report, weight: float, room: int, tokenizer: TokenCounter) -> R
     while size > 0:
         content = tokenizer.truncate(report.content, size)
         shorter = Report(report.number, report.id, report.title, content, report.level, report.rank)
-        over = tokenizer.count(csv_line(weighted_report_row(shorter, weight).cells)) - room
+        over = tokenizer.count(section_line(weighted_report_row(shorter, weight).cells)) - room
         if over <= 0:
             return shorter
         size -= over

@@ -53,6 +53,7 @@ class LocalParameters:
     max_context_tokens: int
     max_turns: int
     level: int
+    embedding_model_id: str
 
     @classmethod
     def of(cls, settings: Settings, level: int | None = None) -> LocalParameters:
@@ -66,6 +67,7 @@ class LocalParameters:
             s.max_context_tokens,
             s.conversation_history_max_turns,
             settings.global_search.community_level if level is None else level,
+            s.embedding_model_id,
         )
 
     @classmethod
@@ -80,6 +82,7 @@ class LocalParameters:
             s.local_search_max_data_tokens,
             settings.local_search.conversation_history_max_turns,
             settings.global_search.community_level if level is None else level,
+            s.embedding_model_id,
         )
 
 

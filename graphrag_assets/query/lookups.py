@@ -155,12 +155,6 @@ def text_units(index: Index, numbers: Sequence[int]) -> list[TextUnit]:
     return [found[number] for number in numbers if number in found]
 
 
-def text_unit_numbers(index: Index, ids: Sequence[str]) -> dict[str, int]:
-    """Numbers of text units by id."""
-    rows = index.rows(f"select id, human_readable_id as number from text_units where id in ({marks(ids)})", ids)
-    return {r["id"]: r["number"] for r in rows}
-
-
 def reports(index: Index, communities: Sequence[int]) -> list[Report]:
     """Usable reports by community, in the order asked for."""
     rows = index.rows(
@@ -168,14 +162,6 @@ def reports(index: Index, communities: Sequence[int]) -> list[Report]:
     )
     found = {r["number"]: Report(**r) for r in rows}
     return [found[number] for number in communities if number in found]
-
-
-def report_numbers(index: Index, ids: Sequence[str]) -> dict[str, int]:
-    """Communities of usable reports by report id."""
-    rows = index.rows(
-        f"select id, community from community_reports where {USABLE_REPORT} and id in ({marks(ids)})", ids
-    )
-    return {r["id"]: r["community"] for r in rows}
 
 
 def documents(index: Index, ids: Sequence[str]) -> dict[str, Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -50,11 +50,12 @@ class Models:
     """What a question needs of models.
 
     Args:
-        embedder: Embeds questions; its vectors must be comparable with those of the index.
+        embedder: Embeds questions where a search names no model of its own, and sentences.
         tokenizer: Counts what fits.
         chat: Language model; None: answers are extractive.
         reranker: Judges sentences for extractive answers; None: similarity of embeddings does.
         usage: Calls, tokens and price by stage so far.
+        embedders: Configured embedding models by id, for the searches that name one.
     """
 
     embedder: Embedder
@@ -62,14 +63,19 @@ class Models:
     chat: Chat | None = None
     reranker: Scorer | None = None
     usage: Callable[[], Mapping[str, StageUsage]] | None = None
+    embedders: Mapping[str, Embedder] = field(default_factory=dict)
 
-    async def embed(self, index: Index, texts: Sequence[str], tables: Sequence[str]) -> np.ndarray[Any, Any]:
+    async def embed(
+        self, index: Index, texts: Sequence[str], tables: Sequence[str], model_id: str = ""
+    ) -> np.ndarray[Any, Any]:
         """Embed questions.
 
         Args:
             index: The snapshot whose vectors they are compared with.
             texts: Questions.
             tables: Names of the vector tables that are searched.
+            model_id: Entry of embedding_models that the search names; its vectors must be comparable with those of
+                the index.
 
         Returns:
             Array (questions, dimension).
@@ -77,14 +83,15 @@ class Models:
         Raises:
             QueryError: The vectors of the index come from another model or are missing, or the model failed.
         """
+        embedder = self.embedders.get(model_id, self.embedder)
         for name in tables:
-            index.vectors(name).check(self.embedder.model)
+            index.vectors(name).check(embedder.model)
         try:
-            vectors = await self.embedder.embed(texts, "query", STAGE_EMBEDDING)
+            vectors = await embedder.embed(texts, "query", STAGE_EMBEDDING)
         except Exception as error:  # the client's own errors
-            raise QueryError(f"the question could not be embedded by {self.embedder.model}: {error}") from error
+            raise QueryError(f"the question could not be embedded by {embedder.model}: {error}") from error
         for name in tables:
-            index.vectors(name).check(self.embedder.model, vectors.shape[1])
+            index.vectors(name).check(embedder.model, vectors.shape[1])
         return vectors
 
     def sentence_scorer(self) -> Scorer:
@@ -146,4 +153,5 @@ async def open_models(index: Index) -> AsyncIterator[Models]:
             chat,
             None if chat else _reranker_of(index),
             gateway.usage,
+            {model_id: embedder(index.workspace, gateway, model_id) for model_id in settings.embedding_models},
         )

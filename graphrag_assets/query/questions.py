@@ -54,7 +54,7 @@ async def suggest_questions(index: Index, asked: Sequence[str], count: int, mode
     parameters = LocalParameters.of(question.settings)
     earlier = [{"role": "user", "content": text} for text in asked[:-1]]
     text = question_with_history(asked[-1], earlier, parameters.max_turns)
-    vectors = await models.embed(index, [text], [ENTITY_VECTORS])
+    vectors = await models.embed(index, [text], [ENTITY_VECTORS], settings.embedding_model_id)
     context = await asyncio.to_thread(
         build_local_context, index, asked[-1], vectors[0].tolist(), parameters, models.tokenizer
     )

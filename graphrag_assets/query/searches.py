@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from graphrag_assets.query import drift, global_search
 from graphrag_assets.query.basic import build_basic_context
-from graphrag_assets.query.calls import POINTS_SCHEMA, TIMED_OUT, Point, call, call_all, parse_points
+from graphrag_assets.query.calls import TIMED_OUT, call, call_all
 from graphrag_assets.query.citations import check_citations
 from graphrag_assets.query.context import REPORTS, Context
 from graphrag_assets.query.errors import QueryError
@@ -19,6 +19,7 @@ from graphrag_assets.query.result import Draft
 from graphrag_assets.query.routing import asks_about_the_whole
 from graphrag_assets.query.writing import Question, write_answer
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS
+from graphrag_assets.text.map_answers import POINTS_SCHEMA, Point, parse_points
 from graphrag_assets.text.templates import render
 
 NOTHING_FOUND = "These documents hold nothing on this question."
@@ -52,7 +53,7 @@ async def basic(question: Question) -> Draft:
     turns = question.settings.local_search.conversation_history_max_turns
     with question.watch.step("embed"):
         asked = question_with_history(question.text, question.history, turns)
-        vectors = await question.models.embed(question.index, [asked], [TEXT_UNIT_VECTORS])
+        vectors = await question.models.embed(question.index, [asked], [TEXT_UNIT_VECTORS], settings.embedding_model_id)
     with question.watch.step("context"):
         context = await asyncio.to_thread(
             build_basic_context,
@@ -105,7 +106,9 @@ async def drift_(question: Question) -> Draft:
     """DRIFT search."""
     settings = question.settings.drift_search
     with question.watch.step("embed"):
-        vectors = await question.models.embed(question.index, [question.text], [REPORT_VECTORS, ENTITY_VECTORS])
+        vectors = await question.models.embed(
+            question.index, [question.text], [REPORT_VECTORS, ENTITY_VECTORS], settings.embedding_model_id
+        )
     with question.watch.step("context"):
         found = await asyncio.to_thread(
             global_search.nearest_reports,
@@ -143,7 +146,7 @@ async def drift_(question: Question) -> Draft:
 async def _local_context(question: Question, parameters: LocalParameters) -> Context:
     with question.watch.step("embed"):
         asked = question_with_history(question.text, question.history, parameters.max_turns)
-        vectors = await question.models.embed(question.index, [asked], [ENTITY_VECTORS])
+        vectors = await question.models.embed(question.index, [asked], [ENTITY_VECTORS], parameters.embedding_model_id)
     with question.watch.step("context"):
         return await asyncio.to_thread(
             build_local_context,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from graphrag_assets.machine import cores
 from graphrag_assets.storage.filesystem import FileSystem, S3FileSystem
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def connect(filesystem: FileSystem | None = None, threads: int | None = None) ->
     connection = duckdb.connect(
         ":memory:",
         config={
-            "threads": threads or max(1, len(os.sched_getaffinity(0))),
+            "threads": threads or cores(),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         },

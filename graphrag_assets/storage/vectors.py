@@ -28,10 +28,6 @@ FOLDER = "lancedb"
 INDEX_FROM_ROWS = 20_000
 
 
-class VectorError(Exception):
-    """Vectors cannot be used; the message says which table and why."""
-
-
 def database_path(model: str, dimension: int) -> str:
     """Folder of the vector tables of one embedding model, relative to the storage base."""
     slug = re.sub(r"[^a-z0-9.]+", "-", model.lower()).strip("-")[:60]

@@ -5,28 +5,25 @@ from __future__ import annotations
 import re
 from datetime import date
 
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "january jan januar janvier enero gennaio janeiro",
-            "february feb februar février febrero febbraio fevereiro",
-            "march mar märz mars marzo março",
-            "april apr avril abril aprile",
-            "may mai mayo maggio maio",
-            "june jun juni juin junio giugno junho",
-            "july jul juli juillet julio luglio julho",
-            "august aug août agosto",
-            "september sep sept septembre septiembre settembre setembro",
-            "october oct oktober octobre octubre ottobre outubro",
-            "november nov novembre noviembre",
-            "december dec dezember décembre diciembre dicembre dezembro",
-        ),
-        start=1,
-    )
-    for name in names.split()
-}
-_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_NAMES = (
+    "january jan januar jänner janvier enero gennaio janeiro",
+    "february feb februar février febrero febbraio fevereiro",
+    "march mar märz mars marzo março",
+    "april apr avril abril aprile",
+    "may mai mayo maggio maio",
+    "june jun juni juin junio giugno junho",
+    "july jul juli juillet julio luglio julho",
+    "august aug août agosto",
+    "september sep sept septembre septiembre settembre setembro",
+    "october oct oktober octobre octubre ottobre outubro",
+    "november nov novembre noviembre",
+    "december dec dezember décembre diciembre dicembre dezembro",
+)
+#: Number of a month by its name or abbreviation in lower case, in seven languages.
+MONTHS = {name: number for number, names in enumerate(_NAMES, start=1) for name in names.split()}
+#: Regular expression for any of these names, the longest first.
+MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
+
 _YEAR = r"(?P<year>[12]\d{3})"
 _DAY = r"(?P<day>\d{1,2})"
 _TIME = r"(?:[T ](?P<time>\d{1,2}:\d{2}(?::\d{2})?)(?:\.\d+)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?"
@@ -39,12 +36,17 @@ _FORMS = [
         rf"{_YEAR}(?P<month>\d{{2}})(?P<day>\d{{2}})",
         rf"{_YEAR}[-/.年](?P<month>\d{{1,2}})月?",
         rf"{_YEAR}年?",
-        rf"{_DAY}{_ORDINAL}\s*(?:of |de )?\s*(?P<name>{_MONTH})\.?,?\s*(?:de )?{_YEAR}",
-        rf"(?P<name>{_MONTH})\.?\s+{_DAY}{_ORDINAL},?\s+{_YEAR}",
-        rf"(?P<name>{_MONTH})\.?,?\s+(?:of |de )?{_YEAR}",
+        rf"{_DAY}{_ORDINAL}\s*(?:of |de )?\s*(?P<name>{MONTH})\.?,?\s*(?:de )?{_YEAR}",
+        rf"(?P<name>{MONTH})\.?\s+{_DAY}{_ORDINAL},?\s+{_YEAR}",
+        rf"(?P<name>{MONTH})\.?,?\s+(?:of |de )?{_YEAR}",
         rf"{_DAY}\.\s?(?P<month>\d{{1,2}})\.\s?{_YEAR}",
     )
 ]
+
+
+def english_month(number: int) -> str:
+    """English name of a month, such as May for 5."""
+    return _NAMES[number - 1].split()[0].capitalize()
 
 
 def iso_date(text: str) -> str | None:
@@ -69,7 +71,7 @@ def iso_date(text: str) -> str | None:
 def _build(parts: dict[str, str | None]) -> str | None:
     year = parts["year"]
     name, month_number = parts.get("name"), parts.get("month")
-    month = _MONTHS[name.lower()] if name else int(month_number or 0)
+    month = MONTHS[name.lower()] if name else int(month_number or 0)
     day = int(parts.get("day") or 0)
     if not month:
         return year

@@ -15,13 +15,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from graphrag_assets.text.reasoning import strip_reasoning
+
 #: Objects that are tried in one answer. Prose holds few braces; the limit keeps hostile text from costing quadratic
 #: time.
 _MAX_CANDIDATES = 32
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
-_THOUGHT_OPEN = re.compile(r"<(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
-_THOUGHT_CLOSE = re.compile(r"</(?:think|thinking|reasoning|thought)\s*>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
 _OBJECT_START = re.compile(r"[{｛](?=\s*(?:[\"'“”＂「}｝]|[A-Za-z_]\w*\s*[:：]|$))")
 
@@ -42,30 +41,6 @@ _UNOPENED_KEY = re.compile(r'^(\{\s*)([A-Za-z_]\w*"\s*:)')
 
 class CutError(ValueError):
     """The answer ends inside a string, or before its brackets close in a way that loses content."""
-
-
-def strip_reasoning(text: str) -> str:
-    """The answer without the reasoning that some models write before it.
-
-    Reads ``<think>…</think>`` and its relatives; also where the opening mark is missing (it was part of the prompt), or
-    the closing one is (the answer was cut while thinking: then nothing is left).
-    """
-    text = _THOUGHT.sub("", text)
-    closings = list(_THOUGHT_CLOSE.finditer(text))
-    if closings:
-        text = text[closings[-1].end() :]
-    opening = _THOUGHT_OPEN.search(text)
-    if opening:
-        text = text[: opening.start()]
-    return text.strip()
-
-
-def strip_fence(text: str) -> str:
-    """The content of the longest code fence; the text itself when there is none, without an unclosed fence mark."""
-    fenced = _FENCE.findall(text)
-    if fenced:
-        return str(max(fenced, key=len)).strip()
-    return re.sub(r"^\s*```[\w+-]*[ \t]*\r?\n?|```\s*$", "", text).strip()
 
 
 def parse_json_object(

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphrag_assets.text.json_answers import parse_json_object
-from graphrag_assets.text.numbers import read_number
+from graphrag_assets.text.numbers import read_score
 from graphrag_assets.text.refusals import RefusalError, is_refusal
-
-MAX_SCORE = 100.0
 
 #: JSON schema of a map answer, for models that support structured output.
 POINTS_SCHEMA: dict[str, Any] = {
@@ -71,7 +69,7 @@ def parse_points(text: str) -> list[Point]:
 def _point(item: Any) -> Point | None:
     if not isinstance(item, dict):
         return None
-    description, score = item.get("description"), read_number(item.get("score"))
+    description, score = item.get("description"), read_score(item.get("score"))
     if not isinstance(description, str) or not description.strip() or score is None:
         return None
-    return Point(description.strip(), min(max(score, 0.0), MAX_SCORE))
+    return Point(description.strip(), score)

@@ -39,6 +39,14 @@ _SAME_LETTERS = frozenset({"<wide>", "<narrow>", "<font>", "<initial>", "<medial
 _LIGATURES = re.compile(r"[\ufb00-\ufb06\ufb13-\ufb17\u0132\u0133\u01c4-\u01cc\u01f1-\u01f3]")
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+#: Words that stay small inside a title.
+_SMALL_WORDS = frozenset(
+    {
+        "of", "the", "and", "in", "on", "for", "to", "a", "an", "at", "by",
+        "de", "la", "le", "von", "van", "der", "den",
+    }
+)  # fmt: skip
+
 _ASCII_ONLY = re.compile(r"[ -~]*")
 _MAX_NESTING = 8
 
@@ -119,6 +127,14 @@ def canonical_title(name: str) -> str:
             break
         title = upper
     return title
+
+
+def readable(title: str) -> str:
+    """A title in upper case as one would write it, where no text shows how it is written."""
+    if title != title.upper():
+        return title
+    words = title.lower().split()
+    return " ".join(word if i and word in _SMALL_WORDS else word[:1].upper() + word[1:] for i, word in enumerate(words))
 
 
 def is_named_in(name: str, text: str) -> bool:

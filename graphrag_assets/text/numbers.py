@@ -25,3 +25,9 @@ def read_number(value: Any) -> float | None:
     if isinstance(value, str) and (match := _NUMBER.search(value[:1_000])):
         return float(match.group().replace(",", "."))
     return None
+
+
+def read_score(value: Any, highest: float = 100.0) -> float | None:
+    """A score from 0 to the highest one, clamped; None when there is no number, see :func:`read_number`."""
+    number = read_number(value)
+    return None if number is None else min(max(number, 0.0), highest)

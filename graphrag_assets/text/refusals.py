@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from graphrag_assets.text.json_answers import strip_reasoning
+from graphrag_assets.text.reasoning import strip_reasoning
 
 #: A refusal is short, and says so at once; longer text is an answer that happens to contain such words.
 _MAX_LENGTH = 1_200

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import (
@@ -24,37 +27,77 @@ def counts(**changed: int) -> dict[str, int]:
     return {"added": 0, "edited": 0, "deleted": 0, "unchanged": 0, "rejected": 0} | changed
 
 
-def test_add_edit_delete(tmp_path: Path, llmsim: LlmSim) -> None:
-    texts = demo_texts(*FIRST)
-    root = tmp_path / "edited"
-    settings = simulated(llmsim, chunking={"size": 200, "overlap": 20}, batches={"max_documents": 2})
-    make_workspace(root, texts, **settings)
-    assert index(root)["documents"] == counts(added=2)
-    snapshots = [manifest(root).id]
+EDITED = {"Sallow Viaduct": "Great Sallow Viaduct"}
 
-    def check(**changed: int) -> dict[str, object]:
-        """Index, and compare with an index made from nothing; its answers come from the same cache."""
-        report = index(root)
+
+def edited(text: str) -> str:
+    """Another version of a document, with a name that was not there before."""
+    for old, new in EDITED.items():
+        assert old in text
+        text = text.replace(old, new)
+    return text + "\nRosamund Quill signed it."
+
+
+class Edits:
+    """An index whose input changes, and the same input indexed from nothing.
+
+    Args:
+        root: Folder for the workspaces.
+        llmsim: The models.
+    """
+
+    def __init__(self, root: Path, llmsim: LlmSim) -> None:
+        self.folder = root
+        self.root = root / "edited"
+        self.texts = demo_texts(*FIRST)
+        sections = {"chunking": {"size": 200, "overlap": 20}, "batches": {"max_documents": 2}}
+        self.settings = simulated(llmsim, **sections)
+        make_workspace(self.root, self.texts, **self.settings)
+        assert index(self.root)["documents"] == counts(added=2)
+        self.snapshots = [manifest(self.root).id]
+
+    def write(self, path: str, text: str) -> None:
+        self.texts[path] = text
+        write_document(self.root, path, text)
+
+    def delete(self, path: str) -> None:
+        del self.texts[path]
+        (self.root / "input" / path).unlink()
+
+    def check(self, **changed: int) -> dict[str, Any]:
+        """Index, and compare with an index made from nothing, whose answers come from the same cache."""
+        report = index(self.root)
         assert report["documents"] == counts(**changed)
-        snapshots.append(report["snapshot"])
-        fresh = tmp_path / f"fresh-{len(snapshots)}"
-        make_workspace(fresh, texts, **settings, cache={"path": str(root / ".cache" / "llm.sqlite")})
+        fresh = self.folder / f"fresh-{len(self.snapshots)}"
+        cache = {"path": str(self.root / ".cache" / "llm.sqlite")}
+        make_workspace(fresh, self.texts, **self.settings, cache=cache)
         assert index(fresh)["llm"]["calls"] == 0
-        assert_equal_indexes(fresh, root)
-        assert manifest(root).parent == snapshots[-2]
+        assert_equal_indexes(fresh, self.root)
+        assert manifest(self.root).parent == self.snapshots[-1]
+        self.snapshots.append(report["snapshot"])
+        assert sorted(row["path"] for row in rows(self.root, "documents")) == sorted(self.texts)
         return report
 
-    texts |= demo_texts(ADDED)
-    write_document(root, ADDED, texts[ADDED])
-    assert check(added=1, unchanged=2)["batches"] == 1
 
-    texts[FIRST[1]] = texts[FIRST[1]].replace("Sallow Viaduct", "Great Sallow Viaduct") + "\nRosamund Quill signed it."
-    write_document(root, FIRST[1], texts[FIRST[1]])
-    assert check(edited=1, unchanged=2)["batches"] == 1
+@pytest.fixture
+def edits(tmp_path: Path, llmsim: LlmSim) -> Edits:
+    return Edits(tmp_path, llmsim)
 
-    del texts[FIRST[0]]
-    (root / "input" / FIRST[0]).unlink()
-    check(deleted=1, unchanged=2)
 
-    assert len(set(snapshots)) == 4
-    assert sorted(row["path"] for row in rows(root, "documents")) == sorted(texts)
+def test_all_at_once(edits: Edits) -> None:
+    edits.write(ADDED, demo_texts(ADDED)[ADDED])
+    edits.write(FIRST[1], edited(edits.texts[FIRST[1]]))
+    edits.delete(FIRST[0])
+    edits.check(added=1, edited=1, deleted=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_one_after_the_other(edits: Edits) -> None:
+    edits.write(ADDED, demo_texts(ADDED)[ADDED])
+    assert edits.check(added=1, unchanged=2)["batches"] == 1
+    edits.write(FIRST[1], edited(edits.texts[FIRST[1]]))
+    assert edits.check(edited=1, unchanged=2)["batches"] == 1
+    edits.delete(FIRST[0])
+    edits.check(deleted=1, unchanged=2)
+    assert len(set(edits.snapshots)) == 4

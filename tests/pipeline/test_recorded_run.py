@@ -156,6 +156,7 @@ def test_calls(replay: Replay) -> None:
 
 
 def test_report_citations_resolve(replay: Replay) -> None:
+    """The recorded reports cite the rows that were shown then; those that are none of what is shown now are removed."""
     from graphrag_assets.text.citations import find_citations
 
     numbers = {
@@ -170,4 +171,4 @@ def test_report_citations_resolve(replay: Replay) -> None:
         for citation in find_citations(report["full_content"]):
             cited += len(citation.ids)
             assert {int(number) for number in citation.ids} <= numbers[citation.dataset], citation
-    assert cited > 50
+    assert cited >= 10

@@ -16,19 +16,20 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 #: Modules that every part may use: they say how things are called and told, and import nothing but settings and ids.
-COMMON = {"ids", "settings", "progress", "prompt_files"}
+COMMON = {"ids", "settings", "progress", "prompt_files", "machine"}
 
 #: For each part of the package, the parts that it may import beside itself; parts that are not listed are free.
 ARROWS: dict[str, set[str]] = {
     "text": {"ids"},
-    "indexing": {"text", "ids"},
+    "indexing": {"text", "ids", "machine"},
     "llm": {"text", *COMMON},
-    "storage": {"ids", "settings"},
+    "storage": {"ids", "settings", "machine"},
     "input": {"text", "storage", *COMMON},
     "query": {"storage", "llm", "text", *COMMON},
     "ids": set(),
     "settings": {"ids"},
     "progress": set(),
+    "machine": set(),
     "prompt_files": {"ids", "settings"},
 }
 

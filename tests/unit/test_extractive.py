@@ -26,9 +26,10 @@ from graphrag_assets.indexing.extractive import (
     relationship_descriptions,
 )
 from graphrag_assets.indexing.ranking import Ranked
-from graphrag_assets.indexing.statements import Statement, Statements, content_words, find_statements, readable
+from graphrag_assets.indexing.statements import Statement, Statements, content_words, find_statements
 from graphrag_assets.storage.tables import COMMUNITY_REPORTS
 from graphrag_assets.text.citations import find_citations
+from graphrag_assets.text.names import readable
 
 Row = dict[str, Any]
 

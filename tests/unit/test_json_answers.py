@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_assets.text.json_answers import CutError, parse_json_object, strip_fence, strip_reasoning
+from graphrag_assets.text.json_answers import CutError, parse_json_object
 from graphrag_assets.text.map_answers import Point, parse_points
 from graphrag_assets.text.refusals import RefusalError
 
@@ -101,11 +101,9 @@ def test_hostile_text_costs_little(bad: str) -> None:
     assert time.perf_counter() - started < 10
 
 
-def test_reasoning_and_fences() -> None:
-    assert strip_reasoning("<think>a</think>b<thinking>c</thinking>") == "b"
-    assert strip_reasoning("a <reasoning>never closed") == "a"
-    assert strip_fence("```json\n{}\n```") == "{}"
-    assert strip_fence("```\nopen") == "open"
+def test_tags_inside_a_text_are_text() -> None:
+    answer = {"title": "How models think", "summary": "They write <think> and </think>\naround it."}
+    assert parse_json_object(json.dumps(answer), KEYS) == answer
 
 
 def test_points_are_read_one_by_one() -> None:

@@ -90,9 +90,8 @@ def test_claims() -> None:
     assert read_claims(llmsim.answer(context)).claims
 
 
-@pytest.mark.parametrize("name", ["community_report_graph", "community_report_text"])
-def test_reports(name: str) -> None:
-    kind, context = ask(prompt(name))
+def test_reports() -> None:
+    kind, context = ask(prompt("community_report_graph"))
     assert kind == "report"
     assert llmsim.payload(context.main) == DATA
     report = parse_report(llmsim.answer(context))

@@ -46,6 +46,7 @@ def parameters(**changes: Any) -> LocalParameters:
         "max_context_tokens": 12_000,
         "max_turns": 5,
         "level": 2,
+        "embedding_model_id": "",
     }
     return LocalParameters(**{**defaults, **changes})
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_assets.llm.reasoning import ReasoningFilter, strip_reasoning
+from graphrag_assets.text.reasoning import ReasoningFilter, strip_reasoning
 
 CASES = [
     ("plain answer", "plain answer"),

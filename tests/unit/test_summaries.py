@@ -6,13 +6,12 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_assets.indexing.asking import AnswerError, Message
-from graphrag_assets.indexing.summaries import Summary, summarize, summarize_detailed
+from graphrag_assets.indexing.summaries import Summary, summarize
 from graphrag_assets.text.templates import render
 from tests.unit.asking_doubles import Scripted
 
@@ -22,7 +21,7 @@ EMPTY = len(render(PROMPT, {"entity_name": '"N"', "max_length": "500", "descript
 
 def run(descriptions: Sequence[str], ask: Scripted, budget: int = 100_000, name: str | list[str] = "N") -> Summary:
     return asyncio.run(
-        summarize_detailed(
+        summarize(
             name,
             descriptions,
             ask,
@@ -66,12 +65,6 @@ def test_a_failure_keeps_what_fits() -> None:
     found = run(["b" * 30, "a" * 50, "c" * 400], Scripted([AnswerError("failed", "500")]), budget=EMPTY + 100)
     assert found.failed == "failed: 500"
     assert found.text == "a" * 50 + "\n" + "b" * 30
-
-
-def test_a_plain_string_is_returned() -> None:
-    ask = Scripted(["s"])
-    parameters: dict[str, Any] = {"prompt": PROMPT, "max_input_tokens": 10_000, "max_length": 9, "count_tokens": len}
-    assert asyncio.run(summarize("N", ["a", "b"], ask, truncate=lambda text, n: text[:n], **parameters)) == "s"
 
 
 @given(

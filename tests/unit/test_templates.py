@@ -22,7 +22,6 @@ VARIABLES = {
     "extract_claims_loop": set(),
     "summarize_descriptions": {"entity_name", "description_list", "max_length"},
     "community_report_graph": {"input_text", "max_report_length"},
-    "community_report_text": {"input_text", "max_report_length"},
     "resolve_entities": {"pairs"},
 }
 

@@ -68,7 +68,10 @@ def test_a_strength_behind_the_separator_is_taken_along() -> None:
 
 def test_an_answer_that_breaks_off_is_told() -> None:
     assert read_graph_records(f'{ENTITY}##("relationship"<|>A<|>B<|>kno').cut
+    for torn in ("(", '("', '("rel', '("relationship"', '("relationship"<|'):
+        assert read_graph_records(f"{ENTITY}##\n{torn}").cut, torn
     assert not read_graph_records(f"{ENTITY}##{LINK}").cut
+    assert not read_graph_records(f"{ENTITY}##{LINK}##\n").cut, "many models end so"
     assert not read_graph_records(f'{ENTITY}##("relationship"<|>A<|>B<|>kno\n<|COMPLETE|>').cut
     assert read_graph_records(f"{ENTITY}<|COMPLETE|>").ended
 

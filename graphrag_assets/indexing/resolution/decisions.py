@@ -17,7 +17,6 @@ from graphrag_assets.indexing.resolution.judgement import Judgement
 
 Pair = tuple[int, int]
 Judge = Callable[[int, int], Judgement]
-SharesDocument = Callable[[int, int], bool]
 
 
 @dataclass(frozen=True, slots=True)

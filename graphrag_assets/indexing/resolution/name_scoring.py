@@ -47,12 +47,17 @@ def _same_core(a: Name, b: Name) -> Judgement:
             return brackets
     if a.legal != b.legal:
         return _legal_forms(a, b)
+    return judge_accents(a, b) or Judgement(0.95, "abbreviation", "same but for abbreviations or number words")
+
+
+def judge_accents(a: Name, b: Name) -> Judgement | None:
+    """Names that are equal but for accents; None where they have the same."""
     if not keys.accents_agree(a.title, b.title):
         return Judgement(0.5, "accent", "accents differ")
-    accents = keys.accent_count(a.title), keys.accent_count(b.title)
-    if accents[0] != accents[1]:
-        return Judgement(0.96, "accent", "same but for accents", "first" if accents[0] < accents[1] else "second")
-    return Judgement(0.95, "abbreviation", "same but for abbreviations or number words")
+    first, second = keys.accent_count(a.title), keys.accent_count(b.title)
+    if first == second:
+        return None
+    return Judgement(0.96, "accent", "same but for accents", "first" if first < second else "second")
 
 
 def _legal_forms(a: Name, b: Name) -> Judgement:

@@ -8,7 +8,7 @@ from graphrag_assets.indexing.resolution import keys
 from graphrag_assets.indexing.resolution.corpus import Corpus
 from graphrag_assets.indexing.resolution.judgement import NOTHING, Judgement, Shorter
 from graphrag_assets.indexing.resolution.keys import Name
-from graphrag_assets.indexing.resolution.name_scoring import judge_brackets
+from graphrag_assets.indexing.resolution.name_scoring import judge_accents, judge_brackets
 from graphrag_assets.indexing.resolution.persons import Person, compare_given
 from graphrag_assets.indexing.resolution.slips import one_is_rare, slip, slip_score
 
@@ -111,12 +111,7 @@ def _equal_names(a: Name, b: Name, p: Person, q: Person) -> Judgement:
         return judge_brackets(a, b)
     if p.reordered != q.reordered:
         return Judgement(0.95, "word_order", "same name with the surname first")
-    if not keys.accents_agree(a.title, b.title):
-        return Judgement(0.5, "accent", "accents differ")
-    accents = keys.accent_count(a.title), keys.accent_count(b.title)
-    if accents[0] != accents[1]:
-        return Judgement(0.96, "accent", "same but for accents", "first" if accents[0] < accents[1] else "second")
-    return Judgement(0.96, "spelling", "same name, other spelling")
+    return judge_accents(a, b) or Judgement(0.96, "spelling", "same name, other spelling")
 
 
 def _other_surname(a: Name, b: Name, p: Person, q: Person, corpus: Corpus) -> Judgement:

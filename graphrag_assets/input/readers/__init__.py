@@ -9,8 +9,8 @@ import re
 import zlib
 from typing import Final
 
-from graphrag_assets.input.documents import FileContents
-from graphrag_assets.input.readers.source import RejectedError, Source
+from graphrag_assets.input.documents import FileContents, RejectedError
+from graphrag_assets.input.readers.source import Source
 from graphrag_assets.settings import InputSettings
 
 #: Format by extension, in lower case.

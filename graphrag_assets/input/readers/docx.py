@@ -11,9 +11,10 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
+from graphrag_assets.input.documents import RejectedError
 from graphrag_assets.input.encodings import clean_text
 from graphrag_assets.input.metadata import iso_date
-from graphrag_assets.input.readers.source import RejectedError, Source
+from graphrag_assets.input.readers.source import Source
 
 _HEADING = re.compile(r"heading (\d)", re.I)
 _MOST_PARTS = 10_000

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from graphrag_assets.input.documents import RejectedError
 from graphrag_assets.input.encodings import clean_text
-from graphrag_assets.input.readers.source import RejectedError, Source
+from graphrag_assets.input.readers.source import Source
 
 #: What is no text of the page, or repeats on every page.
 _LEFT_OUT = frozenset(

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from graphrag_assets.input.readers.source import RejectedError, Row, Source
+from graphrag_assets.input.documents import RejectedError
+from graphrag_assets.input.readers.source import Row, Source
 
 
 def read_json(source: Source) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from graphrag_assets.input.readers.source import RejectedError, Row, Source
+from graphrag_assets.input.documents import RejectedError
+from graphrag_assets.input.readers.source import Row, Source
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

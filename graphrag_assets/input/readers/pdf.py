@@ -6,9 +6,10 @@ import io
 import logging
 from typing import Any
 
+from graphrag_assets.input.documents import RejectedError
 from graphrag_assets.input.encodings import clean_text
 from graphrag_assets.input.metadata import iso_date
-from graphrag_assets.input.readers.source import RejectedError, Source
+from graphrag_assets.input.readers.source import Source
 
 #: Titles that programs write and nobody meant.
 _NO_TITLES = frozenset(

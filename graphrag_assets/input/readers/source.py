@@ -6,26 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphrag_assets.input.documents import FileContents, Rejection, SourceDocument
-from graphrag_assets.input.encodings import NotTextError, clean_text, decode
+from graphrag_assets.input.documents import FileContents, RejectedError, Rejection, SourceDocument
+from graphrag_assets.input.encodings import clean_text, decode
 from graphrag_assets.input.metadata import iso_date, json_able, stated_date
 from graphrag_assets.settings import InputSettings
 
 DEFAULT_TEXT_COLUMN = "text"
-
-
-class RejectedError(ValueError):
-    """The whole file cannot be used.
-
-    Args:
-        reason: Short code.
-        detail: What was found, what was expected and how to mend it.
-    """
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
 
 
 @dataclass(frozen=True)
@@ -87,10 +73,7 @@ class Source:
         Raises:
             RejectedError: It is no text.
         """
-        try:
-            decoded = decode(self.data, self.settings.encoding, declared)
-        except NotTextError as error:
-            raise RejectedError(error.reason, error.detail) from error
+        decoded = decode(self.data, self.settings.encoding, declared)
         self.encoding = decoded.encoding
         for problem in decoded.problems:
             self.reject(problem.reason, problem.detail, problem.location)

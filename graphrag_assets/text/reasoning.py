@@ -8,18 +8,22 @@ _TAGS = ("think", "thinking", "thought", "reasoning")
 _ANY = "|".join(_TAGS)
 _OPENED = re.compile(rf"\s*<({_ANY})>", re.IGNORECASE)
 _BLOCK = re.compile(rf"\s*<({_ANY})>.*?(</\1>|\Z)", re.IGNORECASE | re.DOTALL)
-# Chat templates that open the block themselves leave only its end in the answer, on a line of its own.
-_ONLY_END = re.compile(rf"^[ \t]*</(?:{_ANY})>[ \t]*$", re.IGNORECASE | re.MULTILINE)
+# Chat templates that open the block themselves leave only its end in the answer, at the end of a line.
+_TAG = re.compile(rf"</?(?:{_ANY})>", re.IGNORECASE)
+_END = re.compile(rf"</(?:{_ANY})>[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _LONGEST_TAG = max(map(len, _TAGS)) + 2
 
 
 def strip_reasoning(text: str) -> str:
-    """An answer without the reasoning block at its start; of an unfinished block nothing is left."""
+    """An answer without the reasoning block at its start; of an unfinished block nothing is left.
+
+    Tags further on belong to the answer, which may well speak of them.
+    """
     if "<" not in text:
         return text.strip()
     while block := _BLOCK.match(text):
         text = text[block.end() :]
-    if "</" in text and (end := _ONLY_END.search(text)):
+    if "</" in text and (tag := _TAG.search(text)) and (end := _END.match(text, tag.start())):
         text = text[end.end() :]
     return text.strip()
 
