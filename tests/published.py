@@ -74,6 +74,7 @@ def publish(
                 "vector": pa.FixedSizeListArray.from_arrays(
                     pa.array(encoded.ravel(), pa.float32()), embedder.dimension
                 ),
+                "window": pa.array([0] * len(pairs), pa.int32()),
                 "text_hash": pa.array([""] * len(pairs), pa.string()),
             }
         )

@@ -141,9 +141,8 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
                 "characters": sum(found.documents["characters"].to_pylist()),
             },
         )
-        yield dg.Output(
-            Built(found.rejected), "rejected_inputs", metadata={"reasons": dg.MetadataValue.md(rejected_table(found.rejected))}
-        )
+        reasons = dg.MetadataValue.md(rejected_table(found.rejected))
+        yield dg.Output(Built(found.rejected), "rejected_inputs", metadata={"reasons": reasons})
 
     @dg.asset(
         partitions_def=document_batches,

@@ -189,7 +189,8 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             statuses = Counter(unit.status["status"] for unit in found)
             stamp = index.stamp(prints, "extraction", key)
             fingerprint = stamp if statuses.keys() <= {"ok", "empty"} else stamp.removesuffix(INCOMPLETE) + INCOMPLETE
-            figures = {f"text_units_{status}": statuses.get(status, 0) for status in STATUSES} | usage_metadata(usage.get(key, {}))
+            figures = {f"text_units_{status}": statuses.get(status, 0) for status in STATUSES}
+            figures |= usage_metadata(usage.get(key, {}))
             for name, table in to_tables(found).items():
                 tables[name][key] = Built(table, fingerprint, metadata=figures if name == "extraction_status" else {})
         for name in OUTPUTS:

@@ -1,6 +1,7 @@
 """The graph of the whole corpus: resolved entities, relationships, claims."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -238,6 +239,7 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             built = run(build_fast(entities, relationships, order, units, index.workspace))
         fingerprint = index.stamp(prints, "graph")
         picture = dg.MetadataValue.md(graph_picture(built.tables["entities"], built.tables["relationships"]))
+        built.metadata["entities"]["entities_by_type"] = count_types(built.tables["entities"])
         for name in OUTPUTS:
             figures = built.metadata[name] | ({"picture": picture} if name != "entity_aliases" else {})
             yield dg.Output(Built(built.tables[name], fingerprint, metadata=figures), name)
@@ -259,6 +261,12 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         return Built(COVARIATES.conform(table), index.stamp(prints, "covariates"))
 
     return [graph, covariates]
+
+
+def count_types(entities: pa.Table) -> str:
+    """How many entities there are of each type, the most frequent first."""
+    counts = Counter(kind or "no type" for kind in entities["type"].to_pylist())
+    return ", ".join(f"{kind}: {count}" for kind, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def in_order(units: pa.Table, order: pa.Table) -> pa.Table:

@@ -40,8 +40,8 @@ def all_there(table: TableRef, batches: Sequence[str]) -> TableRef:
     """
     if missing := sorted(set(batches) - set(table.partitions)):
         raise dg.Failure(
-            f"{table.name} lacks {len(missing)} of {len(batches)} batches, such as {missing[0]}: materialize them first (job "
-            "index_batches), or run graphrag-assets index",
+            f"{table.name} lacks {len(missing)} of {len(batches)} batches, such as {missing[0]}: materialize them first "
+            "(job index_batches), or run graphrag-assets index",
             allow_retries=False,
         )
     return TableRef(table.area, table.name, tuple(sorted(batches)))

@@ -80,9 +80,7 @@ def _core(entities: pa.Table, relationships: pa.Table) -> nx.Graph:
             heapq.heappush(queue, neighbour)
     graph = nx.Graph()
     graph.add_nodes_from((title, whole.nodes[title]) for title in taken)
-    graph.add_edges_from(
-        sorted((min(a, b), max(a, b), data) for a, b, data in whole.subgraph(taken).edges(data=True))
-    )
+    graph.add_edges_from(sorted((min(a, b), max(a, b), data) for a, b, data in whole.subgraph(taken).edges(data=True)))
     return graph
 
 
@@ -103,9 +101,7 @@ def _draw(graph: nx.Graph, groups: Mapping[str, str]) -> str:
         f'fill="{colours.get(groups[title], OTHER)}"/>'
         for title in graph
     )
-    labels = "".join(
-        f'<text x="{x:.0f}" y="{y:.0f}">{escape(text)}</text>' for text, (x, y) in _labels(points, radius)
-    )
+    labels = "".join(f'<text x="{x:.0f}" y="{y:.0f}">{escape(text)}</text>' for text, (x, y) in _labels(points, radius))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'font-family="sans-serif" font-size="{FONT_SIZE}"><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'

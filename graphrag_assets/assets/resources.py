@@ -53,16 +53,16 @@ class Index(dg.ConfigurableResource[None]):
     def fingerprints(self) -> Fingerprints:
         """Fingerprints of all tables that the index ought to have, by the inventory in the build area.
 
-        Assets read the inventory here rather than as an input: it decides nothing about their rows, and every asset stands
-        downstream of it anyway, through the documents.
+        Assets read the inventory here rather than as an input: it decides nothing about their rows, and every asset
+        stands downstream of it anyway, through the documents.
         """
         return Fingerprints(self.workspace, self.build.read("input_inventory"))
 
     def stamp(self, prints: Fingerprints, stage: str, key: str | None = None) -> str:
         """Fingerprint to write a table with.
 
-        It is marked as incomplete where a table that it was made from is not what the inventory and the settings ask for,
-        as after a single asset was materialized by hand; the next reconcile then makes it again.
+        It is marked as incomplete where a table that it was made from is not what the inventory and the settings ask
+        for, as after a single asset was materialized by hand; the next reconcile then makes it again.
 
         Args:
             prints: What the index ought to have.

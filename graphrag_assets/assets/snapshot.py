@@ -120,7 +120,8 @@ def collect_vectors(index: Index, batches: list[str]) -> tuple[dict[str, VectorT
         if asset == "text_unit_embeddings":
             store.keep_batches(name, batches)
         vectors[name] = store.describe(name)
-        vector_ids[name] = store.rows(name, vectors=False)["id"].to_pylist()
+        windows = store.rows(name, vectors=False)
+        vector_ids[name] = [i for i, w in zip(windows["id"].to_pylist(), windows["window"].to_pylist(), strict=True) if not w]
     return vectors, vector_ids
 
 

@@ -81,7 +81,7 @@ _CLAUSE = re.compile(
 Date = tuple[int | None, int | None, int | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Number:
     """A quantity.
 
@@ -113,7 +113,7 @@ class Number:
         return abs(self.value - other.value) <= slack
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Clause:
     """A part of a sentence that asserts one thing.
 
@@ -134,7 +134,7 @@ class Clause:
     negated: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cause:
     """An effect and what the sentence gives as its cause.
 
@@ -207,12 +207,22 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _clause(text: str) -> Clause:
+    negated = bool(_NEGATION.search(text))
     has_digit = bool(_DIGIT.search(text))
-    found_dates, without_dates = _read_dates(text) if has_digit else ([], text)
-    times, rest = _read_times(without_dates, has_digit)
-    numbers = tuple(_read_numbers(rest))
-    words = frozenset(w for w in content_words(_NEGATION.sub(" ", _NUMBER.sub(" ", rest))) if not w[0].isdigit())
-    return Clause(text.strip(), words, tuple(found_dates), tuple(times), numbers, bool(_NEGATION.search(text)))
+    rest, found_dates, times, numbers = text, (), (), ()
+    if has_digit or _NUMBER.search(text) or _may_tell_time(text):  # most clauses hold no value at all
+        found_dates, without_dates = _read_dates(text) if has_digit else ([], text)
+        times, without_times = _read_times(without_dates, has_digit)
+        numbers = tuple(_read_numbers(without_times))
+        rest = _NUMBER.sub(" ", without_times)
+    words = content_words(_NEGATION.sub(" ", rest) if negated else rest)
+    named = frozenset(word for word in words if not word[0].isdigit())
+    return Clause(text.strip(), named, tuple(found_dates), tuple(times), numbers, negated)
+
+
+def _may_tell_time(text: str) -> bool:
+    """Whether a time of day in words may stand in a text."""
+    return any(mark in text for mark in _WORD_CLOCK_MARKS)
 
 
 def _read_dates(text: str) -> tuple[list[Date], str]:
@@ -263,7 +273,7 @@ def _read_times(text: str, has_digit: bool) -> tuple[list[int], str]:
         return " "
 
     text = _CLOCK.sub(clock, text) if has_digit else text
-    return found, _WORD_CLOCK.sub(words, text) if any(mark in text for mark in _WORD_CLOCK_MARKS) else text
+    return found, _WORD_CLOCK.sub(words, text) if _may_tell_time(text) else text
 
 
 def _read_numbers(text: str) -> Iterator[Number]:

@@ -204,6 +204,7 @@ def _packed_sentences(
 ) -> Iterator[tuple[int, int]]:
     """Whole sentences (parts of sentences where one is over-long) packed up to a size, with overlap."""
     first, last = 0, len(boundaries.positions) - 1
+    covered = 0
     while first < last:
         stop = max(first + 1, boundaries.last_within(first, size))
         start, end = strip_span(text, boundaries.position(first), boundaries.position(stop))
@@ -211,6 +212,10 @@ def _packed_sentences(
         while stop > first + 1 and tokenizer.count(text[start:end]) > size:
             stop -= 1
             start, end = strip_span(text, boundaries.position(first), boundaries.position(stop))
+        if stop <= covered:  # shortened to what the chunk before holds already: go on without an overlap
+            first = covered
+            continue
+        covered = stop
         if start < end:
             yield start, end
         if stop >= last:

@@ -16,7 +16,7 @@ Pairs are found through words that few sentences share (blocking); no step compa
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -124,7 +124,7 @@ def _overlap_in_time(left: tuple[str, str], right: tuple[str, str]) -> bool:
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Told:
     """A clause in its sentence.
 
@@ -205,18 +205,19 @@ class _Sentences:
 
     def _candidates(self, left: list[_Told], right: list[_Told], shared: int) -> Iterator[tuple[_Told, _Told]]:
         """Pairs that share enough words, found through words that few clauses have."""
-        blocks: dict[str, list[int]] = defaultdict(list)
+        wanted = set().union(*(item.words for item in left))
+        blocks: dict[str, list[int]] = {word: [] for word in wanted}
         for j, item in enumerate(right):
-            for word in item.words:
+            for word in item.words & wanted:
                 blocks[word].append(j)
         same = left is right
         for i, item in enumerate(left):
-            near: Counter[int] = Counter()
+            near: set[int] = set()
             for word in item.words:
                 if len(blocks[word]) <= _MAX_BLOCK:
-                    near.update(j for j in blocks[word] if not same or j > i)
+                    near.update(blocks[word])
             for j in sorted(near):
-                if len(item.words & right[j].words) >= shared:
+                if (not same or j > i) and len(item.words & right[j].words) >= shared:
                     yield item, right[j]
 
     def _overlap(self, left: frozenset[str], right: frozenset[str]) -> float:

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from graphrag_assets.llm.clients import Vector
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.settings import Workspace
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from graphrag_assets.llm.gateway import Gateway
 
 Kind = Literal["document", "query"]
+Owners = NDArray[np.int64]
 
 #: The embedded model for English; others must be asked for.
 DEFAULT_EMBEDDED = "bge-small-en-v1.5"
@@ -51,6 +55,20 @@ class Embedder(Protocol):
         ...
 
 
+    async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[Vector, Owners]:
+        """Vectors of documents, one for each window that the model reads a long text in.
+
+        Args:
+            texts: Texts, of any length.
+            stage: Stage that calls are booked to.
+
+        Returns:
+            float32 of shape (windows, dimension), and for each row the position of its text: ascending, every text at
+            least once.
+        """
+        ...
+
+
 class ConfiguredEmbedder:
     """An entry of embedding_models, through the gateway.
 
@@ -83,6 +101,10 @@ class ConfiguredEmbedder:
         """See :class:`Embedder`."""
         return await self._gateway.embed(stage, self._model_id, texts, kind)
 
+    async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[Vector, Owners]:
+        """See :class:`Embedder`. A text unit fits the window of these models; a longer text has the mean of its windows."""
+        return await self.embed(texts, "document", stage), np.arange(len(texts))
+
 
 class LocalEmbedder:
     """The embedded model: no key, no network, computed in a thread so that the event loop goes on.
@@ -113,6 +135,11 @@ class LocalEmbedder:
         async with self._lock:
             vectors: Vector = await asyncio.to_thread(lambda: self._encoder.encode(list(texts), kind))
         return vectors
+
+    async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[Vector, Owners]:
+        """See :class:`Embedder`."""
+        async with self._lock:
+            return await asyncio.to_thread(lambda: self._encoder.encode_windows(list(texts), "document"))
 
     @property
     def _encoder(self) -> EmbeddedEmbedder:

@@ -21,7 +21,8 @@ Method = Literal["local", "global", "drift", "basic"]
 
 _WHOLE = re.compile(
     r"\b(?:themes?|overall|overview|in general|in total across|as a whole|across (?:all|the|these)|throughout"
-    r"|all (?:of )?(?:the |these )?documents|whole (?:corpus|collection)|(?:these|the) documents|this collection"
+    r"|all (?:of )?(?:the |these )?documents|whole (?:corpus|collection|story|affair|matter)"
+    r"|runs? through (?:all|the|these)|(?:these|the) documents|this collection"
     r"|summar(?:y|ise|ize)|main (?:topics|points|issues|ideas|conflicts?|causes?)"
     r"|most important|key (?:topics|points|issues)"
     r"|trends?|common threads?|recurring|what kinds? of|in (?:what|which) (?:ways|respects)|on (?:what|which) points"

@@ -402,16 +402,17 @@ COMMUNITY_REPORTS = Table(
 
 
 def embeddings_table(name: str, dimension: int) -> Table:
-    """Contract of a vector table: id, vector (float32, unit length) and the hash of the embedded text."""
+    """Contract of a vector table: id, window, vector (float32, unit length) and the hash of the embedded text."""
     return Table(
         name,
-        "The vector of one row.",
+        "The vector of one row, or of one window of a long one.",
         (
             _c("id", pa.string(), "Id of the row that was embedded."),
+            _c("window", pa.int32(), "0, or the number of the window of a text that is embedded in several."),
             _c("vector", pa.list_(pa.float32(), dimension), "Embedding of unit length."),
             _c("text_hash", pa.string(), "Hash of the embedded text and the embedding model."),
         ),
-        order=("id",),
+        order=("id", "window"),
     )
 
 

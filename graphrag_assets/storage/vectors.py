@@ -114,10 +114,11 @@ class VectorStore:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of a vector table; batch is empty for whole-corpus tables."""
+        """Columns of a vector table; a long text may have several windows; batch is empty for whole-corpus tables."""
         return pa.schema(
             [
                 pa.field("id", pa.string(), nullable=False),
+                pa.field("window", pa.int32(), nullable=False),
                 pa.field("vector", pa.list_(pa.float32(), self.dimension), nullable=False),
                 pa.field("text_hash", pa.string(), nullable=False),
                 pa.field("batch", pa.string(), nullable=False),
@@ -137,7 +138,7 @@ class VectorStore:
 
         Args:
             name: Table name.
-            rows: Columns id, vector, text_hash.
+            rows: Columns id, window, vector, text_hash.
             batch: Document batch, or empty for a whole-corpus table.
 
         Returns:
@@ -152,7 +153,7 @@ class VectorStore:
             table.add(data)
         else:
             (
-                table.merge_insert("id")
+                table.merge_insert(["id", "window"])
                 .when_matched_update_all()
                 .when_not_matched_insert_all()
                 .when_not_matched_by_source_delete(where)
@@ -169,12 +170,12 @@ class VectorStore:
             table.delete(where)
 
     def rows(self, name: str, batch: str | None = None, vectors: bool = True) -> pa.Table:
-        """Rows of a table or of one batch, sorted by id: id, text_hash and, if asked for, vector."""
-        columns = ["id", "text_hash", "vector"] if vectors else ["id", "text_hash"]
+        """Rows of a table or of one batch, sorted by id and window: id, window, text_hash and, if asked for, vector."""
+        columns = ["id", "window", "text_hash", "vector"] if vectors else ["id", "window", "text_hash"]
         query = self._open(name).search().select(columns)
         if batch is not None:
             query = query.where(f"batch = '{batch}'")
-        return query.limit(None).to_arrow().select(columns).sort_by("id")
+        return query.limit(None).to_arrow().select(columns).sort_by([("id", "ascending"), ("window", "ascending")])
 
     def describe(self, name: str) -> VectorTable:
         """The present version of a table, as a snapshot names it. An index is built or extended where it pays."""
@@ -184,8 +185,8 @@ class VectorStore:
             self._index(table)
         rows = self.rows(name)
         h = hashlib.sha256()
-        for identifier in rows["id"].to_pylist():
-            h.update(identifier.encode())
+        for identifier, window in zip(rows["id"].to_pylist(), rows["window"].to_pylist(), strict=True):
+            h.update(f"{identifier} {window}\n".encode())
         if rows.num_rows:
             h.update(rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False).tobytes())
         return VectorTable(self.path, name, int(table.version), count, self.model, self.dimension, h.hexdigest())

@@ -131,16 +131,16 @@ def test_query(demo: tuple[Path, dict[str, Any]], method: str, question: str) ->
 def check_citations(root: Path, citations: list[dict[str, Any]]) -> None:
     """Every citation leads to a row; those with a passage to exactly that passage of an existing document."""
     texts = {row["path"]: row["text"] for row in rows(root, "documents")}
-    known = {
-        "text_unit": {row["id"] for row in rows(root, "text_units")},
-        "entity": {row["id"] for row in rows(root, "entities")},
-        "relationship": {row["id"] for row in rows(root, "relationships")},
-        "claim": {row["id"] for row in rows(root, "covariates")},
-        "report": {row["id"] for row in rows(root, "community_reports")},
+    numbers = {
+        "text_unit": {row["human_readable_id"] for row in rows(root, "text_units")},
+        "entity": {row["human_readable_id"] for row in rows(root, "entities")},
+        "relationship": {row["human_readable_id"] for row in rows(root, "relationships")},
+        "claim": {row["human_readable_id"] for row in rows(root, "covariates")},
+        "report": {row["community"] for row in rows(root, "community_reports")},
     }
     for citation in citations:
         assert citation.keys() == {"marker", "kind", "id", "title", "document", "start", "end", "quote"}
-        assert citation["id"] in known[citation["kind"]], citation
+        assert citation["id"] in numbers[citation["kind"]], citation
         assert citation["title"]
         assert citation["document"] in texts, citation
         passage = texts[citation["document"]][citation["start"] : citation["end"]]

@@ -27,7 +27,7 @@ def counts(**changed: int) -> dict[str, int]:
     return {"added": 0, "edited": 0, "deleted": 0, "unchanged": 0, "rejected": 0} | changed
 
 
-EDITED = {"Sallow Viaduct": "Great Sallow Viaduct"}
+EDITED = {"Leonora Quayle": "Eleonora Quayle"}
 
 
 def edited(text: str) -> str:

@@ -104,7 +104,7 @@ VECTORS = {"text_unit_embeddings", "entity_embeddings", "community_report_embedd
         ({"prune_graph": {"min_node_freq": 5}}, set()),
         ({"extract_graph_nlp": {"processes": 1}}, set()),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, dict) else "+".join(sorted(value)),
 )
 def test_settings(tmp_path: Path, sections: dict[str, Any], stages: set[str]) -> None:
     """A setting makes exactly those tables stale that depend on it."""
@@ -119,6 +119,7 @@ def test_settings(tmp_path: Path, sections: dict[str, Any], stages: set[str]) ->
         ("community_report_graph", REPORTS_ON),
         ("local_search_system_prompt", set()),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_prompts(tmp_path: Path, prompt: str, stages: set[str]) -> None:
     """An edited prompt makes what is made with it stale."""

@@ -66,6 +66,7 @@ def test_several_vectors_of_one_row_count_once(tmp_path: Path) -> None:
     rows = pa.table(
         {
             "id": ids,
+            "window": pa.array([0, 1, 2, 0, 0, 0], pa.int32()),
             "vector": pa.FixedSizeListArray.from_arrays(pa.array(HashEmbedder().encode(texts).ravel()), 64),
             "text_hash": [""] * len(ids),
         }
