@@ -42,7 +42,6 @@ _HOURS = "|".join(list(_SMALL)[1:13])
 _WORD_CLOCK = re.compile(
     rf"\b({_HOURS})\s+(?:o['’]?clock|in the (morning|afternoon|evening)|at (night))", re.IGNORECASE
 )
-_WORD_CLOCK_MARKS = ("clock", " in the ", " at night")
 _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 _NUMBER = re.compile(
     rf"(?<![\w.,:/-])(?:(\d{{1,3}}(?:[, \u00a0\u202f]\d{{3}})+|\d+)(\.\d+)?|({'|'.join(list(_SMALL)[2:])}))"
@@ -222,7 +221,7 @@ def _clause(text: str) -> Clause:
 
 def _may_tell_time(text: str) -> bool:
     """Whether a time of day in words may stand in a text."""
-    return any(mark in text for mark in _WORD_CLOCK_MARKS)
+    return "clock" in text or " in the " in text or " at night" in text
 
 
 def _read_dates(text: str) -> tuple[list[Date], str]:

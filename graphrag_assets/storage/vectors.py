@@ -145,7 +145,8 @@ class VectorStore:
             Version of the table after the commit.
         """
         table = self._open(name)
-        data = rows.append_column("batch", pa.array([batch] * rows.num_rows, pa.string())).cast(self.schema)
+        data = rows.append_column("batch", pa.array([batch] * rows.num_rows, pa.string()))
+        data = data.select(self.schema.names).cast(self.schema)
         where = f"batch = '{batch}'"
         if rows.num_rows == 0:
             table.delete(where)
