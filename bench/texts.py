@@ -11,7 +11,24 @@ DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo" / "input"
 #: Share of the names that a copy replaces; the rest ties the copies together.
 RENAMED = 0.7
 _NAME = re.compile(r"\b[A-Z][a-z]{3,}\b")
-_SYLLABLES = ("ka", "lo", "ri", "ven", "tha", "mor", "sel", "dun", "bri", "ost", "fen", "gar", "hal", "ith", "jor", "nel")
+_SYLLABLES = (
+    "ka",
+    "lo",
+    "ri",
+    "ven",
+    "tha",
+    "mor",
+    "sel",
+    "dun",
+    "bri",
+    "ost",
+    "fen",
+    "gar",
+    "hal",
+    "ith",
+    "jor",
+    "nel",
+)
 
 
 def _new_name(rng: random.Random) -> str:

@@ -91,7 +91,9 @@ def serve(model: RecordedModel) -> Iterator[str]:
         message = {"role": "assistant", "content": text}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return web.json_response({"id": "1", "object": "chat.completion", "model": "recorded", "choices": [choice], "usage": usage})
+        return web.json_response(
+            {"id": "1", "object": "chat.completion", "model": "recorded", "choices": [choice], "usage": usage}
+        )
 
     async def embeddings(request: web.Request) -> web.Response:
         body = await request.json()

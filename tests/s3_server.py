@@ -63,7 +63,9 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
     endpoint = f"http://127.0.0.1:{ports['s3.port']}"
     os.environ.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY=SECRET)
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", config=Config(retries={"max_attempts": 1}))
+    client = boto3.client(
+        "s3", endpoint_url=endpoint, region_name="us-east-1", config=Config(retries={"max_attempts": 1})
+    )
     for _ in range(240):
         if process.poll() is not None:
             raise RuntimeError((folder / "server.log").read_text()[-3000:])

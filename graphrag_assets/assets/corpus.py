@@ -14,7 +14,9 @@ def text_unit_order(documents: TableRef, text_units: TableRef) -> pa.Table:
         Columns text_unit_id, document_id and order, in that order.
     """
     paths = documents.table(["id", "path"]).rename_columns(["document_id", "path"])
-    units = text_units.table(["id", "document_id", "position"]).rename_columns(["text_unit_id", "document_id", "position"])
+    units = text_units.table(["id", "document_id", "position"]).rename_columns(
+        ["text_unit_id", "document_id", "position"]
+    )
     joined = units.join(paths, "document_id").sort_by([("path", "ascending"), ("position", "ascending")])
     return pa.table(
         {

@@ -45,7 +45,9 @@ def read_documents(source: FileSystem, workspace: Workspace, inventory: pa.Table
     changed = 0
     for file, versions in sorted(wanted.items()):
         found = {d.path: d for d in read_input(source, file, settings.input).documents if d.path in versions}
-        changed += sum(1 for path, version in versions.items() if path not in found or found[path].content_hash != version)
+        changed += sum(
+            1 for path, version in versions.items() if path not in found or found[path].content_hash != version
+        )
         for path, document in found.items():
             rows.append(
                 {
@@ -155,7 +157,9 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         for key in context.partition_keys:
             table, changed = read_documents(index.input, index.workspace, input_inventory, key)
             if changed:
-                context.log.warning(f"{key}: {changed} documents changed since the inventory; the next run reads them again")
+                context.log.warning(
+                    f"{key}: {changed} documents changed since the inventory; the next run reads them again"
+                )
             fingerprint = prints.batch("documents", key) + (INCOMPLETE if changed else "")
             built[key] = Built(table, fingerprint, metadata=_document_figures(table))
         return single_or_all(built)
@@ -196,7 +200,9 @@ def rejected_table(rejected: pa.Table) -> str:
         return "Everything in the input could be read."
     lines = ["| file | place | reason | detail |", "| --- | --- | --- | --- |"]
     for row in rejected.slice(0, PREVIEW_ROWS).to_pylist():
-        cells = [str(row[name]).replace("|", "\\|").replace("\n", " ") for name in ("file", "location", "reason", "detail")]
+        cells = [
+            str(row[name]).replace("|", "\\|").replace("\n", " ") for name in ("file", "location", "reason", "detail")
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     if rejected.num_rows > PREVIEW_ROWS:
         lines.append(f"\n{rejected.num_rows} in all; the table rejected_inputs has every one.")

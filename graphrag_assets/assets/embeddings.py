@@ -169,12 +169,11 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         pool="embeddings",
         **described("text_unit_embeddings", EMBEDDINGS, kinds={"lancedb"}, workspace=workspace),
     )
-    def text_unit_embeddings(
-        context: dg.AssetExecutionContext, index: Index, text_units: Any
-    ) -> dg.Output[Any]:
+    def text_unit_embeddings(context: dg.AssetExecutionContext, index: Index, text_units: Any) -> dg.Output[Any]:
         prints = index.fingerprints()
         texts = {
-            key: (table["id"].to_pylist(), table["text"].to_pylist()) for key, table in by_batch(context, text_units).items()
+            key: (table["id"].to_pylist(), table["text"].to_pylist())
+            for key, table in by_batch(context, text_units).items()
         }
         made = run(embed_tables(texts, "text_unit_embeddings", index.workspace, index.storage))
         built = {

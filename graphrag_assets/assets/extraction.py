@@ -61,7 +61,9 @@ async def _extract_unit(
     found = await extract_graph(
         unit["text"],
         gateway.ask("extract_graph", graph.completion_model_id, batch),
-        prompt=load_prompt(workspace, "extract_graph" if graph.format == "tuple" else "extract_graph_json", graph.prompt),
+        prompt=load_prompt(
+            workspace, "extract_graph" if graph.format == "tuple" else "extract_graph_json", graph.prompt
+        ),
         continue_prompt=load_prompt(workspace, "extract_graph_continue"),
         loop_prompt=load_prompt(workspace, "extract_graph_loop"),
         entity_types=graph.entity_types,
@@ -174,9 +176,7 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         pool="llm" if method == "standard" else None,
         retry_policy=dg.RetryPolicy(max_retries=1, delay=5),
     )
-    def extraction(
-        context: dg.AssetExecutionContext, index: Index, text_units: Any
-    ) -> Iterator[dg.Output[Any]]:
+    def extraction(context: dg.AssetExecutionContext, index: Index, text_units: Any) -> Iterator[dg.Output[Any]]:
         prints = index.fingerprints()
         units = by_batch(context, text_units)
         usage: dict[str, dict[str, StageUsage]] = {}

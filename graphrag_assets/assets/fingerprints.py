@@ -222,4 +222,10 @@ class Fingerprints:
 
     def whole_input(self) -> str:
         """Fingerprint of everything: equal when no table can have changed."""
-        return digest_json([self.corpus("community_report_embeddings"), self.corpus("entity_embeddings"), self._corpus_source("text_unit_embeddings")])
+        return digest_json(
+            [
+                self.corpus("community_report_embeddings"),
+                self.corpus("entity_embeddings"),
+                self._corpus_source("text_unit_embeddings"),
+            ]
+        )

@@ -128,9 +128,7 @@ def _finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa
     return contract.from_columns(columns | {"description": list(descriptions)})
 
 
-async def build_standard(
-    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace
-) -> Graph:
+async def build_standard(entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace) -> Graph:
     """Resolve, merge and summarise what the LLM extracted."""
     async with open_gateway(workspace) as gateway:
         resolution = await resolve(entities, relationships, order, workspace, gateway)

@@ -9,7 +9,12 @@ Sources = list[tuple[str, str]]
 _TEXT: Sources = [("text_units", "text")]
 _ENTITY: Sources = [("extracted_entities", "title"), ("entity_aliases", "title")]
 _PAIR: Sources = [("extracted_relationships", "source"), ("extracted_relationships", "target"), ("entities", "title")]
-_MEMBERS: Sources = [("entities", "title"), ("relationships", "source"), ("relationships", "target"), ("relationships", "weight")]
+_MEMBERS: Sources = [
+    ("entities", "title"),
+    ("relationships", "source"),
+    ("relationships", "target"),
+    ("relationships", "weight"),
+]
 _DESCRIBED: Sources = [("entities", "title"), ("entities", "description")]
 _WRITTEN: Sources = [("community_reports", "full_content")]
 _REPORT: Sources = [
@@ -37,15 +42,15 @@ COLUMN_LINEAGE: Mapping[str, Mapping[str, Sources]] = {
     },
     "extracted_entities": {
         "text_unit_id": [("text_units", "id")],
-        **{name: _TEXT for name in ("title", "name", "type", "description", "mentions")},
+        **dict.fromkeys(("title", "name", "type", "description", "mentions"), _TEXT),
     },
     "extracted_relationships": {
         "text_unit_id": [("text_units", "id")],
-        **{name: _TEXT for name in ("source", "target", "description", "weight")},
+        **dict.fromkeys(("source", "target", "description", "weight"), _TEXT),
     },
     "extracted_claims": {
         "text_unit_id": [("text_units", "id")],
-        **{name: _TEXT for name in ("subject", "object", "type", "status", "description", "source_text")},
+        **dict.fromkeys(("subject", "object", "type", "status", "description", "source_text"), _TEXT),
     },
     "extraction_status": {"text_unit_id": [("text_units", "id")], "status": _TEXT},
     "entity_aliases": {"alias": [("extracted_entities", "title")], "title": [("extracted_entities", "title")]},
@@ -56,7 +61,11 @@ COLUMN_LINEAGE: Mapping[str, Mapping[str, Sources]] = {
         "description": [("extracted_entities", "description")],
         "text_unit_ids": [("extracted_entities", "text_unit_id")],
         "frequency": [("extracted_entities", "text_unit_id")],
-        "degree": [("extracted_relationships", "source"), ("extracted_relationships", "target"), ("entity_aliases", "title")],
+        "degree": [
+            ("extracted_relationships", "source"),
+            ("extracted_relationships", "target"),
+            ("entity_aliases", "title"),
+        ],
         "aliases": [("entity_aliases", "alias")],
     },
     "relationships": {
@@ -86,7 +95,7 @@ COLUMN_LINEAGE: Mapping[str, Mapping[str, Sources]] = {
     },
     "community_reports": {
         "community": [("communities", "community")],
-        **{name: _REPORT for name in ("title", "summary", "full_content", "rank", "findings")},
+        **dict.fromkeys(("title", "summary", "full_content", "rank", "findings"), _REPORT),
     },
     "text_unit_embeddings": {"id": [("text_units", "id")], "vector": _TEXT, "text_hash": _TEXT},
     "entity_embeddings": {"id": [("entities", "id")], "vector": _DESCRIBED, "text_hash": _DESCRIBED},

@@ -47,9 +47,7 @@ def assemble(area: BuildArea, batches: list[str]) -> dict[str, pa.Table]:
     return {table.name: table.conform(published[table.name]) for table in tables.PUBLISHED}
 
 
-def _text_units(
-    area: BuildArea, batches: list[str], order: pa.Table, published: Mapping[str, pa.Table]
-) -> pa.Table:
+def _text_units(area: BuildArea, batches: list[str], order: pa.Table, published: Mapping[str, pa.Table]) -> pa.Table:
     """Text units of all batches in corpus order, with the status of their extraction and what was found in them."""
     units = area.ref("text_units", batches).table()
     status = area.ref("extraction_status", batches).table(["text_unit_id", "status", "reason"])
@@ -121,7 +119,9 @@ def collect_vectors(index: Index, batches: list[str]) -> tuple[dict[str, VectorT
             store.keep_batches(name, batches)
         vectors[name] = store.describe(name)
         windows = store.rows(name, vectors=False)
-        vector_ids[name] = [i for i, w in zip(windows["id"].to_pylist(), windows["window"].to_pylist(), strict=True) if not w]
+        vector_ids[name] = [
+            i for i, w in zip(windows["id"].to_pylist(), windows["window"].to_pylist(), strict=True) if not w
+        ]
     return vectors, vector_ids
 
 
@@ -167,7 +167,8 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             "community_report_embeddings",
         ],
         check_specs=[
-            dg.AssetCheckSpec(c.name, asset="index_snapshot", description=c.description, blocking=c.blocking) for c in CHECKS
+            dg.AssetCheckSpec(c.name, asset="index_snapshot", description=c.description, blocking=c.blocking)
+            for c in CHECKS
         ],
         pool="publish",
         output_required=False,

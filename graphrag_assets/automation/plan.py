@@ -32,7 +32,9 @@ def last_inventory(workspace: Workspace, area: BuildArea) -> Inventory | None:
     except FileNotFoundError:
         return None
     count = tables[0].num_rows
-    return Inventory(tables[0], tables[1], tables[2], Changes(0, 0, 0, count, count_unusable(tables[2]["reason"].to_pylist())))
+    return Inventory(
+        tables[0], tables[1], tables[2], Changes(0, 0, 0, count, count_unusable(tables[2]["reason"].to_pylist()))
+    )
 
 
 @dataclass(frozen=True)

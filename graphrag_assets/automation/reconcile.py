@@ -54,7 +54,7 @@ def register_batches(instance: dg.DagsterInstance, batches: list[str]) -> None:
         instance.delete_dynamic_partition(BATCHES_NAME, key)
 
 
-class RunFailed(Exception):
+class RunFailedError(Exception):
     """A run of the index failed; the message is that of the step that failed."""
 
 
@@ -87,7 +87,7 @@ def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) 
         instance: Where runs and materializations are recorded.
 
     Raises:
-        RunFailed: A run failed; what was published stays.
+        RunFailedError: A run failed; what was published stays.
     """
     home = Path(instance.root_directory)
     end_dead_runs(instance, home)
@@ -95,9 +95,7 @@ def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) 
         return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"})
 
 
-def _reconcile(
-    defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, tags: Mapping[str, str]
-) -> Reconciled:
+def _reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, tags: Mapping[str, str]) -> Reconciled:
     """The reconcile itself.
 
     Args:
@@ -145,7 +143,7 @@ def _run(
         raise_on_error=False,
     )
     if not result.success:
-        raise RunFailed(_reason(result))
+        raise RunFailedError(_reason(result))
     return {
         event.asset_key.path[-1]: {name: value.value for name, value in event.materialization.metadata.items()}
         for event in result.get_asset_materialization_events()

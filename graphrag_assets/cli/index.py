@@ -48,7 +48,13 @@ def index_command(workspace: Workspace, *, as_json: bool) -> None:
         written = int(reconciled.metadata.get("community_reports", {}).get("reports_written", 0))
         reports = {"written": written, "reused": _reports(reconciled.snapshot) - written}
         report = summary(
-            reconciled.snapshot, dict(reconciled.changes), len(reconciled.work.batches), usage, reports, storage, started
+            reconciled.snapshot,
+            dict(reconciled.changes),
+            len(reconciled.work.batches),
+            usage,
+            reports,
+            storage,
+            started,
         )
     if as_json:
         print_json(report)
@@ -66,12 +72,12 @@ def _reconcile(workspace: Workspace) -> tuple[Reconciled, dict[str, Any]]:
     from graphrag_assets.assets.models import RUN_USAGE
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
-    from graphrag_assets.automation.reconcile import RunFailed, reconcile
+    from graphrag_assets.automation.reconcile import RunFailedError, reconcile
 
     with open_instance(workspace) as instance:
         try:
             done = reconcile(build_definitions(workspace), Index(root=str(workspace.root)), instance)
-        except (RunFailed, SnapshotError, StorageError) as error:
+        except (RunFailedError, SnapshotError, StorageError) as error:
             fail(str(error))
     return done, dict(RUN_USAGE)
 

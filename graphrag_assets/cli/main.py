@@ -36,7 +36,9 @@ def _prepare(root: Path | None, verbose: bool) -> Any:
     from graphrag_assets.settings_file import SettingsError, load_workspace
 
     logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+        stream=sys.stderr,
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(levelname)s %(name)s: %(message)s",
     )
     if root is not None:
         if not root.is_dir():
@@ -61,7 +63,13 @@ def main() -> None:
 @click.option("--force", is_flag=True, help="Replace settings and prompts that exist.")
 @_common
 def init(
-    directory: Path, model: str | None, embedding: str | None, force: bool, root: Path | None, as_json: bool, verbose: bool
+    directory: Path,
+    model: str | None,
+    embedding: str | None,
+    force: bool,
+    root: Path | None,
+    as_json: bool,
+    verbose: bool,
 ) -> None:
     """Make a new workspace: settings.yaml, prompts/, input/, workspace.yaml, dagster.yaml."""
     from graphrag_assets.cli.init import InitError, init_workspace, workspace_files
@@ -73,7 +81,9 @@ def init(
         fail(str(error))
     kept = [path for path in workspace_files(target) if path not in written]
     if as_json:
-        print_json({"directory": str(target.absolute()), "files": [str(p) for p in written], "kept": [str(p) for p in kept]})
+        print_json(
+            {"directory": str(target.absolute()), "files": [str(p) for p in written], "kept": [str(p) for p in kept]}
+        )
         return
     if kept:
         click.echo(f"Kept as they are: {', '.join(str(path.relative_to(target)) for path in kept)}")
@@ -95,7 +105,9 @@ def index(method: str | None, root: Path | None, as_json: bool, verbose: bool) -
 
 @main.command()
 @click.argument("question")
-@click.option("--method", type=click.Choice(["auto", "local", "global", "drift", "basic"]), default="auto", show_default=True)
+@click.option(
+    "--method", type=click.Choice(["auto", "local", "global", "drift", "basic"]), default="auto", show_default=True
+)
 @click.option("--snapshot", help="Id of an older snapshot (default: the published one).")
 @click.option("--response-type", default="Multiple Paragraphs", show_default=True, help="Form of the answer.")
 @click.option("--community-level", type=int, help="Deepest level of reports (default: settings).")

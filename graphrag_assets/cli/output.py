@@ -28,7 +28,9 @@ def table(rows: list[dict[str, Any]], columns: list[str]) -> str:
     """Rows as aligned text columns."""
     cells = [columns, *[["" if row.get(c) is None else str(row[c]) for c in columns] for row in rows]]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells)
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells
+    )
 
 
 @contextmanager

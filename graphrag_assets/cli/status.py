@@ -35,8 +35,12 @@ def status_command(workspace: Workspace, *, as_json: bool) -> None:
         "method": workspace.settings.effective_method,
         "published": _published(manifest, storage),
         "waiting": _waiting(workspace, source, storage, manifest),
-        "failed_text_units": _failed(storage, manifest, "text_units", ["id", "document_id", "position", "status", "reason"]),
-        "failed_reports": _failed(storage, manifest, "community_reports", ["id", "community", "title", "status", "reason"]),
+        "failed_text_units": _failed(
+            storage, manifest, "text_units", ["id", "document_id", "position", "status", "reason"]
+        ),
+        "failed_reports": _failed(
+            storage, manifest, "community_reports", ["id", "community", "title", "status", "reason"]
+        ),
         "rejected_inputs": _rejected(workspace, storage),
     }
     if as_json:
@@ -102,7 +106,9 @@ def _describe(report: dict[str, Any]) -> str:
     files = waiting["files"]
     if any(files.values()) or waiting["batches"] or waiting["stages"]:
         seen = ", ".join(f"{count} {name}" for name, count in files.items() if count) or "none changed"
-        lines.append(f"Waiting: files {seen}; {len(waiting['batches'])} batches; stages {', '.join(waiting['stages']) or 'none'}")
+        lines.append(
+            f"Waiting: files {seen}; {len(waiting['batches'])} batches; stages {', '.join(waiting['stages']) or 'none'}"
+        )
     else:
         lines.append("The index is up to date with the input and the settings.")
     for name, columns in (

@@ -54,7 +54,6 @@ class Embedder(Protocol):
         """
         ...
 
-
     async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[Vector, Owners]:
         """Vectors of documents, one for each window that the model reads a long text in.
 

@@ -157,7 +157,9 @@ class SnapshotStore:
             return Manifest.from_json(self.filesystem.read(f"{FOLDER}/{snapshot}/manifest.json"))
         except FileNotFoundError as error:
             known = self._published()
-            raise SnapshotError(f"no snapshot {snapshot!r} at {self.filesystem.base}; there are {known or 'none'}") from error
+            raise SnapshotError(
+                f"no snapshot {snapshot!r} at {self.filesystem.base}; there are {known or 'none'}"
+            ) from error
 
     def all(self) -> list[Manifest]:
         """All snapshots that were published, oldest first; what a run left unfinished is none."""
@@ -202,7 +204,8 @@ class SnapshotStore:
         """
         entry, parent = self.head()
         hashes = {
-            name: TableFile("", rows[name], hashlib.sha256(data).hexdigest(), len(data)) for name, data in tables.items()
+            name: TableFile("", rows[name], hashlib.sha256(data).hexdigest(), len(data))
+            for name, data in tables.items()
         }
         digest = content_hash(hashes, vectors)
         if parent is not None:

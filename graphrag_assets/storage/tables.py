@@ -155,8 +155,14 @@ REJECTED_INPUTS = Table(
     "One file, row or page that could not be used, and why.",
     (
         _c("file", pa.string(), "Path relative to the input."),
-        _c("location", pa.string(), "Place in the file, such as 'line 6', 'row 2', 'page 3'; empty for the whole file."),
-        _c("reason", pa.string(), "Short reason code, such as empty, binary, encoding, no_text_column, broken, too_large."),
+        _c(
+            "location", pa.string(), "Place in the file, such as 'line 6', 'row 2', 'page 3'; empty for the whole file."
+        ),
+        _c(
+            "reason",
+            pa.string(),
+            "Short reason code, such as empty, binary, encoding, no_text_column, broken, too_large.",
+        ),
         _c("detail", pa.string(), "What was found, what was expected, and how to mend it."),
     ),
     order=("file", "location", "reason", "detail"),
@@ -202,7 +208,11 @@ _TEXT_UNIT_COLUMNS = (
     _c("reason", pa.string(), "Why the status is not ok; else empty."),
 )
 TEXT_UNITS = Table(
-    "text_units", "One text unit (chunk) of a document.", _TEXT_UNIT_COLUMNS, order=("document", "position"), row_group_size=2_048
+    "text_units",
+    "One text unit (chunk) of a document.",
+    _TEXT_UNIT_COLUMNS,
+    order=("document", "position"),
+    row_group_size=2_048,
 )
 
 BATCH_TEXT_UNITS = Table(
@@ -285,9 +295,17 @@ ENTITY_ALIASES = Table(
     "One title that was merged into another entity, or kept apart from it, with the evidence.",
     (
         _c("alias", pa.string(), "Title as extracted."),
-        _c("title", pa.string(), "Title of the entity it was judged against (the merged entity, where decision is merged)."),
+        _c(
+            "title",
+            pa.string(),
+            "Title of the entity it was judged against (the merged entity, where decision is merged).",
+        ),
         _c("decision", pa.string(), "merged or separate."),
-        _c("method", pa.string(), "Rule that decided, such as case, legal_suffix, honorific, initials, surname, spelling, llm, override."),
+        _c(
+            "method",
+            pa.string(),
+            "Rule that decided, such as case, legal_suffix, honorific, initials, surname, spelling, llm, override.",
+        ),
         _c("score", pa.float64(), "Certainty from 0 to 1."),
         _c("evidence", pa.string(), "What the decision rests on, in words."),
     ),
@@ -358,7 +376,11 @@ COMMUNITIES = Table(
     (
         _c("id", pa.string(), f"Community id, from level and members. {_ID}"),
         _c("human_readable_id", pa.int64(), "Equal to community."),
-        _c("community", pa.int64(), "Number of the community, consecutive from 0 over all levels, coarsest level first."),
+        _c(
+            "community",
+            pa.int64(),
+            "Number of the community, consecutive from 0 over all levels, coarsest level first.",
+        ),
         _c("level", pa.int64(), "Level; 0 is the coarsest."),
         _c("parent", pa.int64(), "Number of the parent community; -1 at level 0."),
         _c("children", INTEGERS, "Numbers of the child communities, ascending; empty for a leaf."),
@@ -393,7 +415,11 @@ COMMUNITY_REPORTS = Table(
         _c("size", pa.int64(), "Number of members."),
         _c("status", pa.string(), "ok, or failed (then the report is a stand-in that says so and lists the members)."),
         _c("reason", pa.string(), "Why the status is not ok; else empty."),
-        _c("extractive", pa.bool_(), "True where the report was put together from sentences of the sources, without an LLM."),
+        _c(
+            "extractive",
+            pa.bool_(),
+            "True where the report was put together from sentences of the sources, without an LLM.",
+        ),
         _c("input_hash", pa.string(), "Hash of what the report was written from."),
     ),
     order=("-level", "community"),
@@ -422,7 +448,10 @@ _INT = pa.int32()
 TEXT_UNIT_ENTITIES = Table(
     "text_unit_entities",
     "One pair of a text unit and an entity found in it.",
-    (_c("text_unit", _INT, "human_readable_id of the text unit."), _c("entity", _INT, "human_readable_id of the entity.")),
+    (
+        _c("text_unit", _INT, "human_readable_id of the text unit."),
+        _c("entity", _INT, "human_readable_id of the entity."),
+    ),
     order=("text_unit", "entity"),
 )
 ENTITY_NEIGHBOURS = Table(
@@ -441,14 +470,21 @@ ENTITY_NEIGHBOURS = Table(
 ENTITY_COMMUNITIES = Table(
     "entity_communities",
     "One membership of an entity in a community.",
-    (_c("entity", _INT, "human_readable_id of the entity."), _c("community", _INT, "Number of the community."), _c("level", _INT, "Its level.")),
+    (
+        _c("entity", _INT, "human_readable_id of the entity."),
+        _c("community", _INT, "Number of the community."),
+        _c("level", _INT, "Its level."),
+    ),
     order=("entity", "level"),
     row_group_size=4_096,
 )
 RELATIONSHIP_TEXT_UNITS = Table(
     "relationship_text_units",
     "One pair of a relationship and a text unit it was read from.",
-    (_c("relationship", _INT, "human_readable_id of the relationship."), _c("text_unit", _INT, "human_readable_id of the text unit.")),
+    (
+        _c("relationship", _INT, "human_readable_id of the relationship."),
+        _c("text_unit", _INT, "human_readable_id of the text unit."),
+    ),
     order=("relationship", "text_unit"),
     row_group_size=4_096,
 )

@@ -154,7 +154,9 @@ def test_a_publisher_that_was_overtaken_is_told_and_publishes_nothing(storage: F
 
 
 def vectors(**rows: list[float]) -> pa.Table:
-    return tables.embeddings_table("v", 3).from_rows([{"id": k, "window": 0, "vector": v, "text_hash": f"h{k}"} for k, v in rows.items()])
+    return tables.embeddings_table("v", 3).from_rows(
+        [{"id": k, "window": 0, "vector": v, "text_hash": f"h{k}"} for k, v in rows.items()]
+    )
 
 
 def test_vectors_of_a_batch_are_replaced_and_old_versions_stay(storage: FileSystem) -> None:
