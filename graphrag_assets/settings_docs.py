@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from graphrag_assets.settings import Section, Settings
 from graphrag_assets.settings_checks import section_of
+from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.tables import (
     BATCH_DOCUMENTS,
     BATCH_TEXT_UNITS,
@@ -27,7 +28,6 @@ from graphrag_assets.storage.tables import (
     INPUT_FILES,
     INPUT_INVENTORY,
     PUBLISHED,
-    Table,
     embeddings_table,
 )
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from graphrag_assets.storage import parquet, tables
+from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.filesystem import open_filesystem
 from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
 from graphrag_assets.storage.vectors import VectorStore
@@ -97,11 +98,11 @@ _SOURCES = (
 )
 
 
-def tables_by_name() -> dict[str, tables.Table]:
+def tables_by_name() -> dict[str, Table]:
     return {t.name: t for t in tables.PUBLISHED}
 
 
-def _complete(table: tables.Table, row: Mapping[str, Any]) -> dict[str, Any]:
+def _complete(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
     """A row with neutral values for the columns it lacks."""
     neutral = {"status": "ok", "extractive": False}
     full = {}

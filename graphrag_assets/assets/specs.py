@@ -13,7 +13,8 @@ from graphrag_assets.assets.fingerprints import STAGE_ASSETS, code_version
 from graphrag_assets.assets.lineage import COLUMN_LINEAGE
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import CONTRACTS
-from graphrag_assets.storage.tables import Table, embeddings_table
+from graphrag_assets.storage.contract import Table
+from graphrag_assets.storage.tables import embeddings_table
 
 OWNERS = ["team:knowledge-graph"]
 

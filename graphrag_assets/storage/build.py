@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from graphrag_assets.storage import parquet, tables
+from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.filesystem import FileSystem
-from graphrag_assets.storage.tables import Table
 
 FOLDER = "build"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem
-from graphrag_assets.storage.tables import Table
 
 #: Key of the fingerprint in the file's own metadata.
 FINGERPRINT = b"graphrag.fingerprint"

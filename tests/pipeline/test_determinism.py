@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_fast_method_on_several_processes(tmp_path: Path) -> None:
     roots = []
     for processes in (1, 2):
         root = make_workspace(tmp_path / str(processes), {}, method="fast", extract_graph_nlp={"processes": processes})
-        (root / "input").symlink_to(DEMO / "input")
+        shutil.copytree(DEMO / "input", root / "input")
         roots.append(root)
         index(root)
     assert_equal_indexes(*roots)

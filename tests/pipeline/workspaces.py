@@ -106,6 +106,7 @@ def make_workspace(root: Path, documents: Mapping[str, str], **settings: Any) ->
         documents: Texts by path below input/, in the order in which the files are written.
         settings: Sections of settings.yaml.
     """
+    root.mkdir(parents=True, exist_ok=True)
     for path, text in documents.items():
         write_document(root, path, text)
     (root / "settings.yaml").write_text(json.dumps(settings), encoding="utf-8")

@@ -10,10 +10,11 @@ import pytest
 
 from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.build import BuildArea, Built
+from graphrag_assets.storage.contract import TableContractError
 from graphrag_assets.storage.engine import connect
 from graphrag_assets.storage.filesystem import FileSystem, StorageError, open_filesystem
 from graphrag_assets.storage.snapshots import SnapshotError, SnapshotStore
-from graphrag_assets.storage.tables import REJECTED_INPUTS, TableContractError
+from graphrag_assets.storage.tables import REJECTED_INPUTS
 from graphrag_assets.storage.vectors import VectorStore, open_vectors
 
 
