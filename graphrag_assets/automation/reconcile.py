@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import pyarrow as pa
 
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
 from graphrag_assets.automation.processes import PROCESS_TAG, end_dead_runs, running
-from graphrag_assets.input.inventory import Inventory, count_unusable, take_inventory
+from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
+from graphrag_assets.storage.parquet import read_table
 
 if TYPE_CHECKING:
     from graphrag_assets.storage.snapshots import Manifest
@@ -29,6 +31,10 @@ MAX_RETRIES_TAG = "dagster/max_retries"
 
 #: Most batches in one run: a run is all or nothing for Dagster, and its tables are in memory at once.
 MOST_BATCHES_IN_A_RUN = 20
+
+
+#: A failed step is told by one message; its stack trace is in the run's log, which the UI shows.
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def look_at_input(index: Index, instance: dg.DagsterInstance) -> Inventory:
@@ -104,13 +110,11 @@ def _reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance,
         instance: Where runs and materializations are recorded.
         tags: Tags of all runs.
     """
-    looked = _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [])
-    seen = looked["input_inventory"]
-    changes = {name: int(seen[f"documents_{name}"]) for name in ("added", "edited", "deleted", "unchanged")}
+    _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [])
     inventory = index.build.read("input_inventory")
-    changes["rejected"] = count_unusable(index.build.read("rejected_inputs", columns=["reason"])["reason"].to_pylist())
     prints = Fingerprints(index.workspace, inventory)
     published = index.snapshots.current()
+    changes = changes_since(index, published, inventory)
     fingerprint = str(published.info.get("fingerprint")) if published else None
     work = missing_work(index.workspace, index.storage, prints, fingerprint)
     order = list(instance.get_dynamic_partitions(BATCHES_NAME))
@@ -124,6 +128,16 @@ def _reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance,
     current = index.snapshots.current()
     new = current is not None and (published is None or current.id != published.id)
     return Reconciled(changes, work, current, new, metadata)
+
+
+def changes_since(index: Index, published: Manifest | None, inventory: pa.Table) -> dict[str, int]:
+    """Documents by what happened to them since the published snapshot: what people asked to be brought up to date."""
+    rejected = count_unusable(index.build.read("rejected_inputs", columns=["reason"])["reason"].to_pylist())
+    before = {}
+    if published:
+        file = published.tables["documents"].path
+        before = versions(read_table(index.storage, file, ["id", "content_hash"]), "id")
+    return asdict(compare(before, versions(inventory), rejected))
 
 
 def _run(
@@ -140,6 +154,7 @@ def _run(
         instance=instance,
         asset_selection=[dg.AssetKey(name) for name in assets],
         tags={**tags, **span},
+        run_config=QUIET,
         raise_on_error=False,
     )
     if not result.success:

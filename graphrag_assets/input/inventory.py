@@ -114,7 +114,11 @@ def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory
         table,
         INPUT_FILES.from_rows(files),
         REJECTED_INPUTS.from_rows(rejected),
-        _compare(before.documents if before else None, table, count_unusable(row["reason"] for row in rejected)),
+        compare(
+            versions(before.documents) if before else {},
+            versions(table),
+            count_unusable(row["reason"] for row in rejected),
+        ),
     )
 
 
@@ -166,14 +170,16 @@ def _read(
     return file, documents, rejected
 
 
-def _compare(before: pa.Table | None, now: pa.Table, rejected: int) -> Changes:
-    if before is None:
-        return Changes(now.num_rows, 0, 0, 0, rejected)
-    old = dict(zip(before["document_id"].to_pylist(), before["content_hash"].to_pylist(), strict=True))
-    new = dict(zip(now["document_id"].to_pylist(), now["content_hash"].to_pylist(), strict=True))
-    edited = sum(1 for key, value in new.items() if key in old and old[key] != value)
-    added = len(new.keys() - old.keys())
-    return Changes(added, edited, len(old.keys() - new.keys()), len(new) - added - edited, rejected)
+def versions(documents: pa.Table, id_column: str = "document_id") -> dict[str, str]:
+    """Version (content hash) of each document by its id."""
+    return dict(zip(documents[id_column].to_pylist(), documents["content_hash"].to_pylist(), strict=True))
+
+
+def compare(before: Mapping[str, str], now: Mapping[str, str], rejected: int) -> Changes:
+    """What happened to documents between two states, given as version by id."""
+    edited = sum(1 for key, value in now.items() if key in before and before[key] != value)
+    added = len(now.keys() - before.keys())
+    return Changes(added, edited, len(before.keys() - now.keys()), len(now) - added - edited, rejected)
 
 
 def documents_of(inventory: pa.Table, batch: str) -> pa.Table:

@@ -72,8 +72,9 @@ def test_standard_method(tmp_path: Path, llmsim: LlmSim) -> None:
 
 
 @pytest.mark.slow
-def test_fast_method_on_several_processes(tmp_path: Path) -> None:
-    """The whole demo corpus is enough to be shared out among processes."""
+def test_fast_method_on_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo corpus, cut into two pieces of work, which two processes take."""
+    monkeypatch.setattr("graphrag_assets.indexing.fast_extraction._WORTH_A_PROCESS", 0)
     roots = []
     for processes in (1, 2):
         root = make_workspace(tmp_path / str(processes), {}, method="fast", extract_graph_nlp={"processes": processes})
