@@ -7,7 +7,7 @@ import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets.assets.corpus import text_unit_dates, text_unit_order
-from graphrag_assets.assets.fingerprints import INCOMPLETE, model_identity
+from graphrag_assets.assets.fingerprints import model_identity
 from graphrag_assets.assets.graph import in_order
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import all_there, every_batch
@@ -52,7 +52,7 @@ async def write_with_llm(units: pa.Table, tables: Tables, workspace: Workspace) 
     """
     settings = workspace.settings
     reports = settings.community_reports
-    _, found = _sources(units, tables)
+    found = _sources(units, tables)[1]  # the statements, which hold all texts, are not kept while reports are written
     progress = Progress("writing reports", tables["communities"].num_rows)
     async with open_gateway(workspace) as gateway:
         made = await write_reports(
@@ -172,9 +172,7 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         else:
             reports, metadata = write_extractively(units, tables)
         failed = Counter(reports["status"].to_pylist())["failed"]
-        fingerprint = index.stamp(prints, "community_reports")
-        if failed:
-            fingerprint = fingerprint.removesuffix(INCOMPLETE) + INCOMPLETE
+        fingerprint = index.stamp(prints, "community_reports", failed=bool(failed))
         best = dg.MetadataValue.md(best_report(reports))
         return dg.Output(Built(reports, fingerprint), metadata=metadata | {"highest_ranked_report": best})
 

@@ -9,7 +9,7 @@ import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets import ids
-from graphrag_assets.assets.fingerprints import INCOMPLETE, Fingerprints
+from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import INPUT, described
@@ -160,7 +160,7 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
                 context.log.warning(
                     f"{key}: {changed} documents changed since the inventory; the next run reads them again"
                 )
-            fingerprint = prints.batch("documents", key) + (INCOMPLETE if changed else "")
+            fingerprint = index.stamp(prints, "documents", key, failed=bool(changed))
             built[key] = Built(table, fingerprint, metadata=_document_figures(table))
         return single_or_all(built)
 

@@ -1,5 +1,7 @@
 """Vectors of text units, entities and community reports."""
 
+import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,8 @@ from graphrag_assets.text.citations import strip_citations
 
 if TYPE_CHECKING:
     from graphrag_assets.llm.usage import StageUsage
+
+log = logging.getLogger(__name__)
 
 #: Vector table of each embedding asset.
 VECTOR_TABLES: dict[str, str] = {
@@ -159,6 +163,19 @@ def figures(made: Embedded) -> dict[str, Any]:
     return {f"whole_run/{name}": value for name, value in metadata.items()} if len(made.tables) > 1 else metadata
 
 
+def language_warning(index: Index, batches: list[str]) -> str:
+    """What a user should know where the embedded model does not read the language of the documents; else empty."""
+    from graphrag_assets.llm.embedded import choose_embedding_model
+
+    settings = index.workspace.settings
+    if settings.embedding_models or settings.embedded_models.embedding:
+        return ""
+    languages = index.build.ref("documents", batches).table(["language"])["language"].to_pylist()
+    choice = choose_embedding_model(Counter(languages), ["bge-small-en-v1.5"])
+    hint = "; where it is installed, set embedded_models.embedding: use-multilingual"
+    return choice.message + hint if "multilingual" in choice.message else choice.message
+
+
 def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare text_unit_embeddings, entity_embeddings and community_report_embeddings."""
 
@@ -175,6 +192,9 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             key: (table["id"].to_pylist(), table["text"].to_pylist())
             for key, table in by_batch(context, text_units).items()
         }
+        if warning := language_warning(index, list(texts)):
+            context.log.warning(warning)
+            log.warning(warning)
         made = run(embed_tables(texts, "text_unit_embeddings", index.workspace, index.storage))
         built = {
             key: Built(table, index.stamp(prints, "text_unit_embeddings", key), made.model)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pyarrow as pa
 
-from graphrag_assets.assets.fingerprints import INCOMPLETE
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
@@ -187,8 +186,7 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         tables: dict[str, dict[str, Built]] = {name: {} for name in OUTPUTS}
         for key, found in extracted.items():
             statuses = Counter(unit.status["status"] for unit in found)
-            stamp = index.stamp(prints, "extraction", key)
-            fingerprint = stamp if statuses.keys() <= {"ok", "empty"} else stamp.removesuffix(INCOMPLETE) + INCOMPLETE
+            fingerprint = index.stamp(prints, "extraction", key, failed=not statuses.keys() <= {"ok", "empty"})
             figures = {f"text_units_{status}": statuses.get(status, 0) for status in STATUSES}
             figures |= usage_metadata(usage.get(key, {}))
             for name, table in to_tables(found).items():

@@ -235,7 +235,8 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         else:
             units = in_order(text_units.table(["id", "text", "document_id"]), order)
             built = run(build_fast(entities, relationships, order, units, index.workspace))
-        fingerprint = index.stamp(prints, "graph")
+        failed = bool(built.metadata["entities"].get("summaries_failed"))
+        fingerprint = index.stamp(prints, "graph", failed=failed)
         picture = dg.MetadataValue.md(graph_picture(built.tables["entities"], built.tables["relationships"]))
         built.metadata["entities"]["entities_by_type"] = count_types(built.tables["entities"])
         for name in OUTPUTS:

@@ -58,22 +58,24 @@ class Index(dg.ConfigurableResource[None]):
         """
         return Fingerprints(self.workspace, self.build.read("input_inventory"))
 
-    def stamp(self, prints: Fingerprints, stage: str, key: str | None = None) -> str:
+    def stamp(self, prints: Fingerprints, stage: str, key: str | None = None, *, failed: bool = False) -> str:
         """Fingerprint to write a table with.
 
-        It is marked as incomplete where a table that it was made from is not what the inventory and the settings ask
-        for, as after a single asset was materialized by hand; the next reconcile then makes it again.
+        It is marked as incomplete where something failed for a passing reason, or a table that it was made from is not
+        what the inventory and the settings ask for, as after a single asset was materialized by hand; the next reconcile
+        then makes it again.
 
         Args:
             prints: What the index ought to have.
             stage: Stage of the table.
             key: Batch; None for a table of the whole corpus.
+            failed: Whether some rows could not be made.
         """
         wanted = prints.batch(stage, key) if key else prints.corpus(stage)
         sources = BATCH_STAGES[stage] if key else CORPUS_STAGES[stage]
         keys = {source: [key] if key else prints.batches if source in BATCH_STAGES else [None] for source in sources}
         true = all(self._is_true(prints, source, part) for source, parts in keys.items() for part in parts)
-        return wanted if true else wanted + INCOMPLETE
+        return wanted if true and not failed else wanted + INCOMPLETE
 
     def _is_true(self, prints: Fingerprints, stage: str, key: str | None) -> bool:
         found = self.build.fingerprint(STAGE_ASSETS[stage][0], key) or ""

@@ -19,7 +19,7 @@ from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
-from graphrag_assets.automation.processes import PROCESS_TAG, end_dead_runs, running
+from graphrag_assets.automation.processes import PROCESS_TAG, alone, end_dead_runs, running
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
 from graphrag_assets.storage.parquet import read_table
 
@@ -94,10 +94,11 @@ def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) 
 
     Raises:
         RunFailedError: A run failed; what was published stays.
+        BusyError: Another process of this host is reconciling this workspace.
     """
     home = Path(instance.root_directory)
     end_dead_runs(instance, home)
-    with running(home) as process:
+    with alone(home), running(home) as process:
         return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"})
 
 

@@ -72,12 +72,13 @@ def _reconcile(workspace: Workspace) -> tuple[Reconciled, dict[str, Any]]:
     from graphrag_assets.assets.models import RUN_USAGE
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
+    from graphrag_assets.automation.processes import BusyError
     from graphrag_assets.automation.reconcile import RunFailedError, reconcile
 
     with open_instance(workspace) as instance:
         try:
             done = reconcile(build_definitions(workspace), Index(root=str(workspace.root)), instance)
-        except (RunFailedError, SnapshotError, StorageError) as error:
+        except (RunFailedError, BusyError, SnapshotError, StorageError) as error:
             fail(str(error))
     return done, dict(RUN_USAGE)
 

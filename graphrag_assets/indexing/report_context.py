@@ -70,7 +70,7 @@ class ReportContext:
     tokens: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Line:
     """One row as CSV.
 

@@ -143,11 +143,12 @@ async def write_reports(
 
 @dataclass(frozen=True)
 class _Written:
-    """A report and what became of its context."""
+    """A report and what became of its context, of which nothing else is kept: there is one for every community."""
 
     row: dict[str, Any]
     reused: bool
-    context: ReportContext
+    trimmed: Mapping[str, int]
+    substituted: int
     dropped_citations: int = 0
     added_conflicts: int = 0
 
@@ -155,7 +156,7 @@ class _Written:
 def _summary(results: Sequence[_Written]) -> Reports:
     trimmed: Counter[str] = Counter()
     for result in results:
-        trimmed.update(result.context.trimmed)
+        trimmed.update(result.trimmed)
     failed = sum(result.row["status"] != "ok" for result in results)
     reused = sum(result.reused for result in results)
     return Reports(
@@ -163,7 +164,7 @@ def _summary(results: Sequence[_Written]) -> Reports:
         written=len(results) - failed - reused,
         reused=reused,
         failed=failed,
-        substituted=sum(len(result.context.substituted) for result in results),
+        substituted=sum(result.substituted for result in results),
         trimmed=dict(sorted(trimmed.items())),
         dropped_citations=sum(result.dropped_citations for result in results),
         added_conflicts=sum(result.added_conflicts for result in results),
@@ -266,9 +267,10 @@ class _Writer:
             max_tokens=self.max_input_length,
         )
         input_hash = ids.digest_json([self.prompt, self.model, self.max_length, context.text, context.ids])
+        fitted = (context.trimmed, len(context.substituted))
         earlier = self.previous.get(ids.report_id(community["id"], input_hash))
         if earlier is not None and earlier["status"] == "ok":
-            return _Written(_carried_over(earlier, community), True, context)
+            return _Written(_carried_over(earlier, community), True, *fitted)
         try:
             report = await self._ask(community, context)
         except AnswerError as error:
@@ -281,14 +283,13 @@ class _Writer:
                 status="failed",
                 reason=f"{error.status}: {error.reason}",
             )
-            return _Written(row, False, context)
+            return _Written(row, False, *fitted)
         report, dropped = _with_full_ids(report, context)
         missing = [c for c in context.conflicts if not mentions(c, report.findings)]
         told = [conflict_finding(conflict, readable(conflict.title)) for conflict in missing]
         report = replace(report, findings=(*report.findings, *told))
-        return _Written(
-            report_row(community, report, input_hash=input_hash, extractive=False), False, context, dropped, len(told)
-        )
+        row = report_row(community, report, input_hash=input_hash, extractive=False)
+        return _Written(row, False, *fitted, dropped, len(told))
 
     async def _ask(self, community: Row, context: ReportContext) -> Report:
         if not context.text:

@@ -42,7 +42,7 @@ def stable_spans(
     cuts = [0, *_local_minima(keys, tokens, min_size), len(tokens) - 1]
     for first, last in itertools.pairwise(cuts):
         for start, stop in _pieces(keys, tokens, first, last, size, min_size):
-            yield from _fitting(text, count, boundaries, keys, start, stop, size)
+            yield from _fitting(text, count, boundaries, keys, start, stop, size, min_size)
 
 
 def _keys(boundaries: Boundaries) -> list[int]:
@@ -98,15 +98,27 @@ def _pieces(
 
 
 def _fitting(
-    text: str, count: Callable[[str], int], boundaries: Boundaries, keys: list[int], first: int, last: int, size: int
+    text: str,
+    count: Callable[[str], int],
+    boundaries: Boundaries,
+    keys: list[int],
+    first: int,
+    last: int,
+    size: int,
+    min_size: int,
 ) -> Iterator[tuple[int, int]]:
-    """A piece as a span; cut at its best inner boundary should it, alone, count a token more than allowed."""
+    """A piece as a span; cut at its best inner boundary should it, alone, count a token more than allowed.
+
+    The best one of those that leave at least the least size on both sides, if there is any.
+    """
     start, end = strip_span(text, boundaries.position(first), boundaries.position(last))
     if start == end:
         return
     if last - first > 1 and count(text[start:end]) > size:
-        middle = min(range(first + 1, last), key=keys.__getitem__)
-        yield from _fitting(text, count, boundaries, keys, first, middle, size)
-        yield from _fitting(text, count, boundaries, keys, middle, last, size)
+        inner, tokens = range(first + 1, last), boundaries.tokens
+        balanced = [i for i in inner if min(tokens[i] - tokens[first], tokens[last] - tokens[i]) >= min_size]
+        middle = min(balanced or inner, key=keys.__getitem__)
+        yield from _fitting(text, count, boundaries, keys, first, middle, size, min_size)
+        yield from _fitting(text, count, boundaries, keys, middle, last, size, min_size)
     else:
         yield start, end
