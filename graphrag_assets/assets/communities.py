@@ -9,6 +9,7 @@ import pyarrow as pa
 from graphrag_assets.assets.corpus import text_unit_dates, text_unit_order
 from graphrag_assets.assets.fingerprints import model_identity
 from graphrag_assets.assets.graph import in_order
+from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.pictures import graph_picture
@@ -113,6 +114,7 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     def communities(
         context: dg.AssetExecutionContext, index: Index, entities: pa.Table, relationships: pa.Table
     ) -> dg.Output[Built]:
+        give_back_memory()
         prints = index.fingerprints()
         settings = index.workspace.settings.cluster_graph
         found = cluster(
@@ -157,6 +159,7 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         covariates: pa.Table,
         communities: pa.Table,
     ) -> dg.Output[Built]:
+        give_back_memory()
         prints = index.fingerprints()
         text_units = all_there(text_units, prints.batches)
         order = text_unit_order(index.build.ref("documents", prints.batches), text_units)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pyarrow as pa
 
+from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
@@ -176,6 +177,7 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         retry_policy=dg.RetryPolicy(max_retries=1, delay=5),
     )
     def extraction(context: dg.AssetExecutionContext, index: Index, text_units: Any) -> Iterator[dg.Output[Any]]:
+        give_back_memory()
         prints = index.fingerprints()
         units = by_batch(context, text_units)
         usage: dict[str, dict[str, StageUsage]] = {}

@@ -10,6 +10,7 @@ import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets.assets.corpus import canonical_titles, text_unit_order
+from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.pictures import graph_picture
@@ -225,6 +226,7 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         extracted_entities: TableRef,
         extracted_relationships: TableRef,
     ) -> Iterator[dg.Output[Built]]:
+        give_back_memory()
         prints = index.fingerprints()
         text_units = all_there(text_units, prints.batches)
         order = text_unit_order(index.build.ref("documents", prints.batches), text_units)
@@ -253,6 +255,7 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         extracted_claims: TableRef,
         entity_aliases: pa.Table,
     ) -> Built:
+        give_back_memory()
         prints = index.fingerprints()
         claims = all_there(extracted_claims, prints.batches).table()
         order = text_unit_order(*(index.build.ref(name, prints.batches) for name in ("documents", "text_units")))

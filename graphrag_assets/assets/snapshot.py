@@ -10,6 +10,7 @@ from graphrag_assets import __version__
 from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
 from graphrag_assets.assets.fingerprints import Fingerprints
+from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import PUBLISHED, described
@@ -177,14 +178,18 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     def index_snapshot(
         context: dg.AssetExecutionContext, index: Index
     ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
+        give_back_memory()
         prints = index.fingerprints()
         for name in ("documents", "text_units", "extraction_status"):
             all_there(index.build.ref(name, prints.batches), prints.batches)
         published = assemble(index.build, prints.batches)
         vectors, vector_ids = collect_vectors(index, prints.batches)
+        batch_rows = {
+            name: {key: index.build.rows(name, key) for key in prints.batches} for name in ("documents", "text_units")
+        }
         broken: list[str] = []
         for check in CHECKS:
-            found = check.run(published, vector_ids, index.workspace.settings.checks)
+            found = check.run(published, vector_ids, index.workspace.settings.checks, batch_rows)
             broken += [f"{check.name}: {violation}" for violation in found[:SHOWN] if check.blocking]
             yield _check_result(check.name, found, check.blocking)
         if broken:

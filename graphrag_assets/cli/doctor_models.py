@@ -84,7 +84,7 @@ def _facts(name: str, entry: ModelSettings, embeds: bool) -> Iterator[Finding]:
     known = facts(entry)
     if known.input_usd is None or known.output_usd is None:
         local = entry.model_provider in KEYLESS_PROVIDERS or entry.api_base
-        detail = "its price is not known, so that runs report none and a budget cannot hold"
+        detail = "its price is not known, so that runs report none"
         mend = "set prices: {input_per_million: 0, output_per_million: 0}" + (
             "" if local else " with the provider's prices"
         )

@@ -12,7 +12,7 @@ from graphrag_assets.automation.plan import last_inventory, nothing_to_do
 from graphrag_assets.cli.output import fail, print_json, progress_on_terminal, table
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
-from graphrag_assets.storage.filesystem import FileSystem, StorageError, open_filesystem
+from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem, StorageError, open_filesystem
 from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def index_command(workspace: Workspace, *, as_json: bool) -> None:
     """Reconcile, then print what was done."""
     started = time.monotonic()
     source, storage = open_places(workspace)
+    if isinstance(source, LocalFileSystem) and not source.root.is_dir():
+        fail(f"the input folder {source.root} does not exist; make it, or set input_storage.base_dir in settings.yaml")
     if nothing_to_do(workspace, source, storage):
         manifest = SnapshotStore(storage).current()
         area = BuildArea(storage)

@@ -81,6 +81,10 @@ _PLACEHOLDER = re.compile(
 )
 # A strength that slipped into the description: ...the party>8 or ..."7
 _GLUED_WEIGHT = re.compile(r"(?P<text>.*\S)\s*(?:\"?\s*[|>]+|\"|”)\s*(?P<weight>\d{1,3}(?:\.\d+)?)\"?", re.DOTALL)
+#: Names and types that are remembered cleaned: the same ones stand in many records.
+_REMEMBERED = 4096
+_clean_name = lru_cache(maxsize=_REMEMBERED)(clean_name)
+_title = lru_cache(maxsize=_REMEMBERED)(canonical_title)
 _EXAMPLE_NAME = re.compile(r'"(?:name|source|target)"\s*:\s*"([^"]+)"')
 
 
@@ -267,27 +271,28 @@ def _relationship_fields(record: Record) -> tuple[str, str, str, float | None]:
 
 
 def _add_entity(found: GraphAnswer, name: str, type_: str, description: str) -> None:
-    name = clean_name(name)
+    name = _clean_name(name)
     if not _is_name(name) or not (type_ or description):
         found.dropped["entity without a name" if not _is_name(name) else "entity without type and description"] += 1
         return
-    type_ = canonical_title(type_).strip("<>[](){} ")
+    type_ = _title(type_).strip("<>[](){} ")
     if len(type_) > MAX_TYPE:
         type_, description = "", description or clean_field(type_)
-    found.entities.append(EntityMention(canonical_title(name), name, type_, description))
+    found.entities.append(EntityMention(_title(name), name, type_, description))
 
 
 def _add_relationship(found: GraphAnswer, source: str, target: str, description: str, weight: float | None) -> None:
-    source, target = clean_name(source), clean_name(target)
+    source, target = _clean_name(source), _clean_name(target)
     if not _is_name(source) or not _is_name(target):
         found.dropped["relationship without two names"] += 1
         return
-    ends = canonical_title(source), canonical_title(target)
+    ends = _title(source), _title(target)
     found.relationships.append(
         RelationshipMention(*ends, description, DEFAULT_WEIGHT if weight is None else weight, (source, target))
     )
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def _is_name(name: str) -> bool:
     return (
         any(c.isalnum() or unicodedata.category(c) == "So" for c in name)

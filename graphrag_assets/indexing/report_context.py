@@ -126,19 +126,29 @@ def build_context(
         title for row in inside if row["source"] != row["target"] for title in (row["source"], row["target"])
     )
     sources = _local_ids(unit for c in conflicts for unit in (c.first.text_unit_id, c.second.text_unit_id))
-    write = _Writer(count_tokens)
-    lines = {
-        "Entities": write.entities(members, degrees),
-        "Claims": write.claims(claims),
-        "Relationships": write.relationships(inside, degrees),
-        "Conflicts": write.conflicts(conflicts, sources),
-        "Reports": [],
-    }
-    children = [
-        _SubCommunity(row["community"], frozenset(sub_members.get(row["community"], ())), write.report(i, row))
-        for i, row in enumerate(sub_reports, start=1)
-    ]
-    told = _first(lines["Conflicts"], int(_CONFLICT_SHARE * max_tokens))
+
+    def rows(write: _Writer) -> dict[str, list[_Line]]:
+        return {
+            "Entities": write.entities(members, degrees),
+            "Claims": write.claims(claims),
+            "Relationships": write.relationships(inside, degrees),
+            "Conflicts": write.conflicts(conflicts, sources),
+            "Reports": [],
+        }
+
+    conflict_tokens = int(_CONFLICT_SHARE * max_tokens)
+    # Most communities are small. Where everything fits by its bytes, it fits by its tokens, which take long to count.
+    write = _Writer(_count_bytes)
+    lines, children = rows(write), []
+    fits = sum(line.tokens for line in lines["Conflicts"]) <= conflict_tokens
+    if not fits or _total(lines, write.headers) + len(SECTIONS) > max_tokens:
+        write = _Writer(count_tokens)
+        lines = rows(write)
+        children = [
+            _SubCommunity(row["community"], frozenset(sub_members.get(row["community"], ())), write.report(i, row))
+            for i, row in enumerate(sub_reports, start=1)
+        ]
+    told = _first(lines["Conflicts"], conflict_tokens)
     untold = len(lines["Conflicts"]) - len(told)
     lines["Conflicts"] = told
     substituted = _substitute(lines, children, write.headers, max_tokens)
@@ -158,6 +168,11 @@ def build_context(
         {name: count for name, count in trimmed.items() if count},
         tokens,
     )
+
+
+def _count_bytes(text: str) -> int:
+    """Most tokens that a text can have: each holds one byte at least."""
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------

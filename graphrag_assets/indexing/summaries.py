@@ -18,6 +18,8 @@ from graphrag_assets.text.templates import render
 
 #: Tokens kept free for brackets, quotes and escapes around a description in the list.
 _MARGIN = 8
+#: Tokens of a character, at most: one for each byte.
+_LONGEST_CHARACTER = 4
 #: Fewest tokens that descriptions need beside the prompt.
 _LEAST_ROOM = 64
 
@@ -99,6 +101,8 @@ def _fitting(
     texts: Sequence[str], room: int, count_tokens: Callable[[str], int], truncate: Callable[[str, int], str]
 ) -> list[str]:
     """The longest run of texts from the first one on whose JSON list fits; at least two, shortened if they must."""
+    if len(json.dumps(texts, ensure_ascii=False)) * _LONGEST_CHARACTER + _MARGIN <= room:
+        return list(texts)  # whatever their tokens are
     taken: list[str] = []
     used = _MARGIN
     for text in texts:

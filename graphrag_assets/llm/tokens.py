@@ -26,6 +26,9 @@ SEGMENT = 65_536
 #: Characters after which a segment is cut even where no safe place was found.
 LONGEST_SEGMENT = 196_608
 
+#: Bytes of a character, at most; a token has at least one byte.
+LONGEST_CHARACTER = 4
+
 # A letter before white space or punctuation: the splitting patterns of all tiktoken encodings end a piece there and
 # never look back across it, so encoding the two sides apart gives the tokens of the whole. Apostrophes are left out
 # (contractions), and so are marks and digits, which some of the patterns join to the letters before them.
@@ -75,6 +78,8 @@ class Tokenizer:
         """
         if max_tokens <= 0:
             return ""
+        if len(text) * LONGEST_CHARACTER <= max_tokens:
+            return text
         read, counted = 0, 0
         for segment in _segments(text):
             starts = self._segment_starts(segment)
@@ -183,7 +188,7 @@ def _load(name: str) -> tiktoken.Encoding:
         if folder is not None and before is None:
             os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
         try:
-            return tiktoken.get_encoding(name)
+            encoding = tiktoken.get_encoding(name)
         except Exception as error:
             raise ValueError(
                 f"tiktoken encoding {name!r} is not among the files shipped with litellm and could not be fetched "
@@ -192,6 +197,9 @@ def _load(name: str) -> tiktoken.Encoding:
         finally:
             if before is None:
                 os.environ.pop("TIKTOKEN_CACHE_DIR", None)
+    # The vocabulary as a dictionary (30 MB) only serves to make the encoder, which holds its own.
+    getattr(encoding, "_mergeable_ranks", {}).clear()
+    return encoding
 
 
 def _bundled_folder() -> Path | None:

@@ -121,6 +121,10 @@ class BuildArea:
         """Fingerprint of a table in the build area; None where it was not built."""
         return parquet.read_fingerprint(self.filesystem, self.path(name, partition))
 
+    def rows(self, name: str, partition: str | None = None) -> int:
+        """Number of rows of a table, from its footer."""
+        return parquet.read_row_count(self.filesystem, self.path(name, partition))
+
     def partitions(self, name: str) -> list[str]:
         """Partitions of a table that have a file, in order."""
         prefix = f"{FOLDER}/{name}"

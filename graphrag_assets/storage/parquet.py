@@ -53,6 +53,15 @@ def read_fingerprint(filesystem: FileSystem, path: str) -> str | None:
     return value.decode() if value else None
 
 
+def read_row_count(filesystem: FileSystem, path: str) -> int:
+    """Number of rows of a Parquet file, from its footer.
+
+    Raises:
+        FileNotFoundError: No such file.
+    """
+    return int(pq.ParquetFile(_source(filesystem, path)).metadata.num_rows)
+
+
 def _source(filesystem: FileSystem, path: str) -> pa.NativeFile | pa.BufferReader:
     if isinstance(filesystem, LocalFileSystem):
         return pa.memory_map(filesystem.uri(path))

@@ -30,6 +30,8 @@ _QUOTES = {
 }
 #: Quotes that never belong to a name when they stand alone at one of its ends; a single ' or ’ may be an apostrophe.
 _STRAY = '"“”„«»`＂'
+#: What a text begins or ends with of which something may have to be stripped.
+_QUOTE_SIGNS = frozenset({*_QUOTES, *_QUOTES.values(), *_STRAY, *"'’‘"})
 _STRAY_INSIDE = re.compile(f"[{_STRAY}]")
 
 #: Compatibility forms that are only another way to write the same letters. The others (™, ², ½, ①, №-like signs, the
@@ -75,6 +77,8 @@ def strip_quotes(text: str) -> str:
     Quotes inside stay: ``"A" and "B"`` begins and ends with a quote, but is not wrapped.
     """
     text = text.strip()
+    if not text or (text[0] not in _QUOTE_SIGNS and text[-1] not in _QUOTE_SIGNS):
+        return text
     while len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
         inner = text[1:-1]
         if text[0] in inner or text[-1] in inner:

@@ -332,7 +332,17 @@ def test_each_check_finds_what_is_broken_in_its_way(
 
 
 def test_every_check_has_a_test() -> None:
-    assert {c.name for c in CHECKS} == {check for check, _, _ in BROKEN} | {"vectors"}
+    assert {c.name for c in CHECKS} == {check for check, _, _ in BROKEN} | {"vectors", "batch_rows"}
+
+
+def test_rows_of_batches_are_the_rows_of_the_table(snapshot: tuple[Tables, Vectors]) -> None:
+    tables, vectors = snapshot
+    (check,) = (c for c in CHECKS if c.name == "batch_rows")
+    rows = tables["documents"].num_rows
+    whole = {"documents": {"batch-000001": rows - 1, "batch-000002": 1}}
+    assert check.run(tables, vectors, CheckSettings(), whole) == []
+    (violation,) = check.run(tables, vectors, CheckSettings(), {"documents": {"batch-000001": rows - 1}})
+    assert violation.count == 1
 
 
 @pytest.mark.parametrize("name", ["text_unit_text", "entity_description", "community_full_content"])

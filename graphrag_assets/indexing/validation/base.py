@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -66,11 +66,13 @@ class Published:
         tables: Table by name; those of :data:`graphrag_assets.storage.tables.PUBLISHED`.
         vector_ids: Ids in each vector table, by its name.
         limits: Limits of the settings.
+        batch_rows: Rows of each document batch, by table: what the published table is put together from.
     """
 
     tables: Mapping[str, pa.Table]
     vector_ids: Mapping[str, Sequence[str]]
     limits: Limits
+    batch_rows: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def column(self, table: str, name: str) -> pa.Array:
         """A column as one array."""
@@ -116,7 +118,11 @@ class Check:
     function: Callable[[Published], list[Violation]]
 
     def run(
-        self, tables: Mapping[str, pa.Table], vector_ids: Mapping[str, Sequence[str]], limits: Limits
+        self,
+        tables: Mapping[str, pa.Table],
+        vector_ids: Mapping[str, Sequence[str]],
+        limits: Limits,
+        batch_rows: Mapping[str, Mapping[str, int]] | None = None,
     ) -> list[Violation]:
         """Run the check.
 
@@ -124,11 +130,12 @@ class Check:
             tables: Published tables by name.
             vector_ids: Ids in each vector table, by its name.
             limits: Limits of the settings.
+            batch_rows: Rows of each document batch, by table.
 
         Returns:
             The violations; none where the check passes.
         """
-        return self.function(Published(tables, vector_ids, limits))
+        return self.function(Published(tables, vector_ids, limits, batch_rows or {}))
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

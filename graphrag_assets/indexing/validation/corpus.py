@@ -133,7 +133,25 @@ def _empty_share(p: Published) -> list[Violation]:
     return _share(p, ("empty",), p.limits.max_empty_share, "have no entities", "max_empty_share")
 
 
+def _batch_rows(p: Published) -> list[Violation]:
+    """The rows of all batches are the rows of the published table."""
+    found = []
+    for name, batches in sorted(p.batch_rows.items()):
+        published, together = p.tables[name].num_rows, sum(batches.values())
+        if published != together:
+            message = f"{name}: {published} rows are published, the {len(batches)} batches hold {together}"
+            found.append(Violation(message, abs(published - together)))
+    return found
+
+
 CORPUS_CHECKS = (
+    Check(
+        "batch_rows",
+        "The rows of all document batches are the rows of the table.",
+        True,
+        ("documents", "text_units"),
+        _batch_rows,
+    ),
     Check("unique_ids", "No two rows of a table share an id or a human_readable_id.", True, WITH_IDS, _unique_ids),
     Check("positions", "human_readable_id is the position of the row.", True, WITH_IDS, _positions),
     Check("canonical_order", "Rows are in the canonical order.", True, (*WITH_IDS, "entity_aliases"), _canonical_order),

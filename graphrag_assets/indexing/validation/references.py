@@ -110,7 +110,7 @@ REFERENCE_CHECKS = (
     Check("link_tables", "The link tables hold what the lists hold.", True, (*_ALL, *_LINK_TABLES), _links),
     Check(
         "vectors",
-        "Every text unit, entity and report has one vector, and nothing else has.",
+        "Every text unit, entity and report has its vector (a long text unit one for each window), and nothing else has.",
         True,
         tuple(VECTOR_TABLES.values()),
         _vectors,

@@ -18,6 +18,8 @@ from graphrag_assets.input.readers.source import Source
 
 _HEADING = re.compile(r"heading (\d)", re.I)
 _MOST_PARTS = 10_000
+#: Parts are parsed whole, which takes a multiple of their size in memory.
+_MOST_BYTES = 200_000_000
 
 
 def read(source: Source) -> None:
@@ -47,7 +49,7 @@ def _refuse_dangers(source: Source) -> None:
     import defusedxml
     import defusedxml.ElementTree
 
-    limit = source.settings.max_expanded_bytes
+    limit = min(source.settings.max_expanded_bytes, _MOST_BYTES)
     try:
         with zipfile.ZipFile(io.BytesIO(source.data)) as archive:
             parts = archive.infolist()
@@ -56,7 +58,8 @@ def _refuse_dangers(source: Source) -> None:
             if expanded > limit or len(parts) > _MOST_PARTS:
                 found = f"expands to {expanded} bytes in {len(parts)} parts"
                 raise RejectedError(
-                    "too_large", f"{found}, above input.max_expanded_bytes ({limit}) or {_MOST_PARTS} parts"
+                    "too_large",
+                    f"{found}, above {limit} bytes (input.max_expanded_bytes, at most {_MOST_BYTES}) or {_MOST_PARTS} parts",
                 )
             for part in parts:
                 if part.filename.lower().endswith((".xml", ".rels")):

@@ -35,14 +35,20 @@ def read(source: Source) -> None:
     if file.metadata.num_rows == 0:
         source.reject("empty", "the file has no rows")
     try:
-        source.add_rows(_rows(file))
+        source.add_rows(_rows(file, source.settings.max_expanded_bytes))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         source.reject("broken", f"reading stopped: {error}", f"row {len(source.documents)}")
 
 
-def _rows(file: pq.ParquetFile) -> Iterator[Row]:
-    number = 0
+def _rows(file: pq.ParquetFile, most_bytes: int) -> Iterator[Row]:
+    """Rows of the file; repeated values are small in the file and large in memory, so that what was decoded counts."""
+    number = decoded = 0
     for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+        decoded += batch.nbytes
+        if decoded > most_bytes:
+            raise RejectedError(
+                "too_large", f"expands to more than input.max_expanded_bytes ({most_bytes}) at row {number}"
+            )
         for values in batch.to_pylist():
             yield Row(number, f"row {number}", values)
             number += 1
