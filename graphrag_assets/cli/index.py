@@ -71,12 +71,14 @@ def _reports(manifest: Manifest | None) -> int:
 def _reconcile(workspace: Workspace) -> tuple[Reconciled, dict[str, Any]]:
     """Run the reconcile in this process."""
     from graphrag_assets.assets.build import build_definitions
+    from graphrag_assets.assets.memory import spare_memory
     from graphrag_assets.assets.models import RUN_USAGE
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
     from graphrag_assets.automation.processes import BusyError
     from graphrag_assets.automation.reconcile import RunFailedError, reconcile
 
+    spare_memory()
     with open_instance(workspace) as instance:
         try:
             done = reconcile(build_definitions(workspace), Index(root=str(workspace.root)), instance)

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Any
 
 from graphrag_assets.indexing import assertions
@@ -163,7 +163,7 @@ class _Sentences:
         complete = [statement for statement in self.statements.all if statement.complete]
         told = [item for statement in complete for item in _clauses(statement)]
         dated = [item for item in told if item.clause.dates or item.clause.times]
-        counted = [replace(item, words=frozenset(item.statement.words)) for item in told if item.clause.numbers]
+        counted = list(_with_all_words(item for item in told if item.clause.numbers))
         caused = [item for statement in complete for item in _causes(statement)]
         yield from self._compare("date", dated, dated, _dates_differ)
         yield from self._compare("number", counted, counted, _numbers_differ)
@@ -255,6 +255,14 @@ def _clauses(statement: Statement) -> Iterator[_Told]:
     numbers = tuple(number for clause in clauses for number in clause.numbers)
     for clause in clauses:
         yield _Told(statement, clause, clause.words, numbers)
+
+
+def _with_all_words(told: Iterable[_Told]) -> Iterator[_Told]:
+    """The clauses with all words of their sentence; those of one sentence, which follow each other, share the set."""
+    for _, clauses in groupby(told, key=lambda item: item.statement.order):
+        first, *more = clauses
+        words = frozenset(first.statement.words)
+        yield from (replace(item, words=words) for item in (first, *more))
 
 
 def _causes(statement: Statement) -> Iterator[_Told]:
