@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from graphrag_assets.indexing.relational import close_database
 
-
 #: Objects made between two looks for garbage in the youngest generation. Tables as Python rows are many objects and few
 #: cycles, so that Python's own 700 costs a fifth of the time of a step and frees nothing.
 _YOUNG_OBJECTS = 20_000

@@ -7,7 +7,7 @@ sure reads nothing: a missed assertion costs a contradiction that is not found, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from graphrag_assets.indexing.statements import content_words
@@ -208,7 +208,10 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 def _clause(text: str) -> Clause:
     negated = bool(_NEGATION.search(text))
     has_digit = bool(_DIGIT.search(text))
-    rest, found_dates, times, numbers = text, (), (), ()
+    rest = text
+    found_dates: Sequence[Date] = ()
+    times: Sequence[int] = ()
+    numbers: tuple[Number, ...] = ()
     if has_digit or _NUMBER.search(text) or _may_tell_time(text):  # most clauses hold no value at all
         found_dates, without_dates = _read_dates(text) if has_digit else ([], text)
         times, without_times = _read_times(without_dates, has_digit)
