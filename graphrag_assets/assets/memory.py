@@ -16,11 +16,10 @@ _YOUNG_OBJECTS = 20_000
 
 
 def spare_memory() -> None:
-    """Set up a process that runs all steps: Arrow's buffers return to the system as soon as they are freed.
+    """Set up a process that runs all steps, beside :func:`graphrag_assets.machine.keep_memory_small`.
 
     What is loaded by now stays until the end, so that the garbage collector need not look at it again.
     """
-    pa.set_memory_pool(pa.system_memory_pool())
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
 
