@@ -161,10 +161,13 @@ def test_no_connected_entity_and_no_report_is_missing_at_any_level(index: Indexe
 
 
 def test_every_row_has_its_vector(index: Indexed) -> None:
+    """A long text unit has a row for each window of the embedded model; the reference finds each row of the table."""
+    published = workspaces.manifest(index.root).vectors
     for name, table in VECTORS.items():
         rows = len(index.rows(table))
         vectors = index.seen["vectors"][name]
-        assert (vectors["rows"], vectors["ids"], vectors["nearest_is_itself"]) == (rows, rows, rows)
+        assert (vectors["ids"], vectors["nearest_is_itself"]) == (rows, rows)
+        assert vectors["rows"] == published[name].rows >= rows
 
 
 @pytest.mark.parametrize("level", LEVELS)
