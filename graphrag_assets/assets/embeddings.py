@@ -90,7 +90,7 @@ def _known_vectors(asset: str, batches: Iterable[str], model: str, storage: File
 def _by_text(hashes: Sequence[str], vectors: np.ndarray, windows: Sequence[int]) -> dict[str, np.ndarray]:
     """Rows of windows gathered by text; the windows of a text stand together, in order."""
     starts = [i for i, window in enumerate(windows) if window == 0]
-    ends = [*starts[1:], len(windows)]
+    ends = [*starts[1:], len(windows)] if starts else []
     return {hashes[start]: vectors[start:end] for start, end in zip(starts, ends, strict=True)}
 
 

@@ -101,3 +101,16 @@ def test_one_after_the_other(edits: Edits) -> None:
     edits.delete(FIRST[0])
     edits.check(deleted=1, unchanged=2)
     assert len(set(edits.snapshots)) == 4
+
+
+def test_documents_after_an_empty_input(tmp_path: Path, llmsim: LlmSim) -> None:
+    """A workspace that was indexed before it held any document is as good as a new one."""
+    llmsim.reset()
+    root = make_workspace(tmp_path, {}, **simulated(llmsim))
+    (root / "input").mkdir(exist_ok=True)
+    assert index(root)["tables"]["documents"] == 0
+    write_document(root, "new.txt", "Ebenezer Scrooge met Jacob Marley in London. Bob Cratchit saw Tiny Tim at home.")
+    report = index(root)
+    assert report["documents"] == counts(added=1)
+    assert report["tables"]["entities"] > 0
+    assert all(table.rows > 0 for table in manifest(root).vectors.values())
