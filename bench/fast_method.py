@@ -1,6 +1,6 @@
 """What the fast method costs per million tokens: language analysis and embedding, each measured in its own process.
 
-Reads the podcast transcripts of the data folder (environment variable GRAPHRAG_SHARED, else ../shared) and prints one
+Reads the podcast transcripts of the data folder (environment variable GRAPHRAG_SHARED) and prints one
 JSON object a stage: CPU seconds and wall seconds per million tokens (cl100k_base, as the data set counts them), and
 peak memory of the process and of its largest child.
 

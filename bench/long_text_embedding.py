@@ -4,7 +4,7 @@ Text units of some 1,200 tokens are embedded in windows of several sizes; a ques
 vector (mean of the windows, plain or weighted by length, the first window alone) or by several vectors (the best
 window, the best two, best and mean together).
 
-Two retrieval sets are made of the data folder (environment variable GRAPHRAG_SHARED, else ../shared):
+Two retrieval sets are made of the data folder (environment variable GRAPHRAG_SHARED):
 
 * novels: units of six books. The gold units of a question are those that hold most of the words of an evidence
   statement, weighted by rarity; a question counts by the share of its statements found. All books are searched at once.
