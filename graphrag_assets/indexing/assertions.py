@@ -7,8 +7,10 @@ sure reads nothing: a missed assertion costs a contradiction that is not found, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 from graphrag_assets.indexing.statements import content_words
 from graphrag_assets.text.dates import MONTH, MONTHS, english_month
@@ -48,7 +50,15 @@ _NUMBER = re.compile(
     rf"(?![\w:/]|[.,]\d|-\d)(?:\s+({'|'.join(_SCALES)}))?(\s*(?:%|per ?cent\b))?",
     re.IGNORECASE,
 )
+#: Stems of the numbers that are read in words.
+_NUMBER_STEMS = frozenset(stem for word in list(_SMALL)[2:] for stem in content_words(word))
 _DIGIT = re.compile(r"\d")
+_FOUR_DIGITS = re.compile(r"\d{4}")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_HALVES = {"morning": "a", "afternoon": "p", "evening": "p", "night": "p"}
+_TIME_CUES = ("clock", "in the morning", "in the afternoon", "in the evening", "at night")
+#: What may stand between two values of one clause.
+_JOINTS = frozenset({"and", "or", ","})
 _BARE_YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _REFERENCE = re.compile(
     r"\b(?:paragraph|exhibit|page|chapter|section|figure|table|no|number|item|bench|pier|arch|arche|day|level|version|"
@@ -78,6 +88,7 @@ _CLAUSE = re.compile(
 )
 
 Date = tuple[int | None, int | None, int | None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +123,13 @@ class Number:
         return abs(self.value - other.value) <= slack
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Clause:
     """A part of a sentence that asserts one thing.
 
     Args:
         text: The clause.
-        words: Stems of what happens, without dates and numbers.
+        rest: The clause without dates and times.
         dates: Dates as (year, month, day), each part None where it is not stated.
         times: Times of day in minutes since midnight.
         numbers: Quantities.
@@ -126,11 +137,18 @@ class Clause:
     """
 
     text: str
-    words: frozenset[str]
-    dates: tuple[Date, ...]
-    times: tuple[int, ...]
-    numbers: tuple[Number, ...]
-    negated: bool
+    rest: str
+    dates: tuple[Date, ...] = ()
+    times: tuple[int, ...] = ()
+    numbers: tuple[Number, ...] = ()
+    negated: bool = False
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Stems of what happens, without dates and numbers."""
+        rest = _NUMBER.sub(" ", self.rest)
+        words = content_words(_NEGATION.sub(" ", rest) if self.negated else rest)
+        return frozenset(word for word in words if not word[0].isdigit())
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +166,42 @@ class Cause:
     text: str
 
 
-def clauses(text: str) -> list[Clause]:
-    """The clauses of a sentence that hold more than a bare word."""
-    result = []
-    for start, end in _spans(text):
-        clause = _clause(text[start:end])
-        if clause.words or clause.dates or clause.times or clause.numbers:
-            result.append(clause)
-    return result
+def may_assert(text: str, words: Iterable[str]) -> bool:
+    """Whether a clause of a sentence may hold a value or a denial; most sentences hold neither and need no reading.
+
+    Args:
+        text: The sentence.
+        words: Its content words.
+    """
+    return bool(_has_value(text) or not _NUMBER_STEMS.isdisjoint(words) or _NEGATION.search(text))
+
+
+def clauses(text: str, *, asserting: bool = False) -> list[Clause]:
+    """The clauses of a sentence, with what each asserts.
+
+    Values are looked for in the sentence as a whole and belong to the clause in which they begin.
+
+    Args:
+        text: The sentence.
+        asserting: Leave out clauses that hold neither a value nor a denial.
+    """
+    days, rest = _read_dates(text) if _DIGIT.search(text) else ([], text)
+    times, rest = _read_times(rest)
+    counts = [(match.start(), match) for match in _NUMBER.finditer(rest)]
+    denials = [(match.start(), True) for match in _NEGATION.finditer(text)]
+    marks = [position for position, _ in (*days, *times, *counts, *denials)]
+    return [
+        Clause(
+            text[start:end].strip(),
+            rest[start:end],
+            _within(days, start, end),
+            _within(times, start, end),
+            tuple(number for match in _within(counts, start, end) if (number := _number(match, start, end))),
+            bool(_within(denials, start, end)),
+        )
+        for start, end in _spans(text)
+        if not asserting or any(start <= position < end for position in marks)
+    ]
 
 
 def cause(text: str) -> Cause | None:
@@ -174,7 +220,7 @@ def cause(text: str) -> Cause | None:
 
 def dates(text: str) -> list[Date]:
     """Dates in a text."""
-    return _read_dates(text)[0]
+    return [day for _, day in _read_dates(text)[0]]
 
 
 def agree(left: Date, right: Date) -> bool:
@@ -193,46 +239,38 @@ def written(date: Date) -> str:
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     for match in _CLAUSE.finditer(text):
-        joins_values = match.group().lower() in {"and", "or", ","} and re.search(
-            r"\d\.?\s*$", text[start : match.start()]
-        )
-        if joins_values and re.match(r"\s*\d", text[match.end() :]):
+        border = match.start()
+        joins = match.group().lower() in _JOINTS and text[start:border].rstrip().removesuffix(".")[-1:].isdecimal()
+        if joins and text[match.end() :].lstrip()[:1].isdecimal():
             continue  # "14 and 17 November" is one date range
-        if text[start : match.start()].strip():
-            yield start, match.start()
+        if text[start:border].strip():
+            yield start, border
         start = match.end()
     if text[start:].strip():
         yield start, len(text)
 
 
-def _clause(text: str) -> Clause:
-    negated = bool(_NEGATION.search(text))
-    has_digit = bool(_DIGIT.search(text))
-    rest = text
-    found_dates: Sequence[Date] = ()
-    times: Sequence[int] = ()
-    numbers: tuple[Number, ...] = ()
-    if has_digit or _NUMBER.search(text) or _may_tell_time(text):  # most clauses hold no value at all
-        found_dates, without_dates = _read_dates(text) if has_digit else ([], text)
-        times, without_times = _read_times(without_dates, has_digit)
-        numbers = tuple(_read_numbers(without_times))
-        rest = _NUMBER.sub(" ", without_times)
-    words = content_words(_NEGATION.sub(" ", rest) if negated else rest)
-    named = frozenset(word for word in words if not word[0].isdigit())
-    return Clause(text.strip(), named, tuple(found_dates), tuple(times), numbers, negated)
+def _within(found: list[tuple[int, T]], start: int, end: int) -> tuple[T, ...]:
+    """The values that begin in a part of a text."""
+    return tuple(value for position, value in found if start <= position < end) if found else ()
+
+
+def _has_value(text: str) -> bool:
+    """Whether digits or a time of day in words stand in a text."""
+    return bool(_DIGIT.search(text)) or _may_tell_time(text)
 
 
 def _may_tell_time(text: str) -> bool:
     """Whether a time of day in words may stand in a text."""
-    return "clock" in text or " in the " in text or " at night" in text
+    return any(cue in text for cue in _TIME_CUES)
 
 
-def _read_dates(text: str) -> tuple[list[Date], str]:
-    """Dates of a text, and the text without them."""
-    found: list[Date] = []
+def _read_dates(text: str) -> tuple[list[tuple[int, Date]], str]:
+    """Dates of a text with their positions, and the text with blanks in their place."""
+    found: list[tuple[int, Date]] = []
 
     def take(match: re.Match[str], parsed: list[Date]) -> str:
-        found.extend(parsed)
+        found.extend((match.start(), day) for day in parsed)
         return " " * len(match.group())
 
     def number(group: str | None) -> int | None:
@@ -242,57 +280,64 @@ def _read_dates(text: str) -> tuple[list[Date], str]:
     def month(group: str) -> int:
         return MONTHS[group.lower().rstrip(".")]
 
-    text = _ISO.sub(lambda m: take(m, [(number(m[1]), number(m[2]), number(m[3]))]), text)
-    text = _DAY_MONTH.sub(
-        lambda m: take(m, [(number(m[3]), month(m[2]), int(day)) for day in re.findall(r"\d{1,2}", m[1])]), text
-    )
-    text = _MONTH_DAY.sub(lambda m: take(m, [(number(m[3]), month(m[1]), number(m[2]))]), text)
-    text = _MONTH_YEAR.sub(lambda m: take(m, [(number(m[2]), month(m[1]), None)]), text)
-    text = _YEAR.sub(lambda m: take(m, [(number(m[1]), None, None)]), text)
+    has_year = _FOUR_DIGITS.search(text)
+    if has_year:
+        text = _ISO.sub(lambda m: take(m, [(number(m[1]), number(m[2]), number(m[3]))]), text)
+    if not MONTHS.keys().isdisjoint(_LETTERS.findall(text.lower())):
+        text = _DAY_MONTH.sub(
+            lambda m: take(m, [(number(m[3]), month(m[2]), int(day)) for day in re.findall(r"\d{1,2}", m[1])]), text
+        )
+        text = _MONTH_DAY.sub(lambda m: take(m, [(number(m[3]), month(m[1]), number(m[2]))]), text)
+        text = _MONTH_YEAR.sub(lambda m: take(m, [(number(m[2]), month(m[1]), None)]), text)
+    if has_year:
+        text = _YEAR.sub(lambda m: take(m, [(number(m[1]), None, None)]), text)
     return found, text
 
 
-def _read_times(text: str, has_digit: bool) -> tuple[list[int], str]:
-    """Times of day in minutes, and the text without them."""
-    found: list[int] = []
+def _read_times(text: str) -> tuple[list[tuple[int, int]], str]:
+    """Times of day in minutes with their positions, and the text with blanks in their place."""
+    found: list[tuple[int, int]] = []
 
-    def minutes(hour: int, minute: int, half: str | None) -> int:
-        if half:
-            hour = hour % 12 + (12 if half.lower() == "p" else 0)
-        return 60 * hour + minute
+    def take(match: re.Match[str], hour: str | int, minute: str | int, half: str | None) -> str:
+        hour = int(hour) % 12 + (12 if half.lower() == "p" else 0) if half else int(hour)
+        found.append((match.start(), 60 * hour + int(minute)))
+        return " " * len(match.group())
 
     def clock(match: re.Match[str]) -> str:
-        hour, minute, half = (match[1], match[2], match[3]) if match[1] else (match[4], "0", match[5])
-        found.append(minutes(int(hour), int(minute), half))
-        return " "
+        return take(match, match[1], match[2], match[3]) if match[1] else take(match, match[4], 0, match[5])
 
     def words(match: re.Match[str]) -> str:
-        half = {"morning": "a", "afternoon": "p", "evening": "p", "night": "p"}.get(
-            (match[2] or match[3] or "").lower()
-        )
+        half = _HALVES.get((match[2] or match[3] or "").lower())
         if half:  # "two o'clock" alone may be either half of the day
-            found.append(minutes(_SMALL[match[1].lower()], 0, half))
-        return " "
+            return take(match, _SMALL[match[1].lower()], 0, half)
+        return " " * len(match.group())
 
-    text = _CLOCK.sub(clock, text) if has_digit else text
+    text = _CLOCK.sub(clock, text) if _DIGIT.search(text) else text
     return found, _WORD_CLOCK.sub(words, text) if _may_tell_time(text) else text
 
 
-def _read_numbers(text: str) -> Iterator[Number]:
-    """Quantities, without those that number a thing (paragraph 18, pier 3) and those that are denied (not fourteen)."""
-    for match in _NUMBER.finditer(text):
-        before = text[max(0, match.start() - 24) : match.start()]
-        whole, fraction, word, scale, per_cent = match.groups()
-        if _REFERENCE.search(before) or _DENIED.search(before) or (whole and _BARE_YEAR.fullmatch(match.group())):
-            continue
-        exact = float(re.sub(r"\D", "", whole) + (fraction or "")) if whole else float(_SMALL[word.lower()])
-        factor = _SCALES.get((scale or "").lower(), 1)
-        step = _step(exact, fraction) * factor
-        units = [*(["%"] if per_cent else []), *content_words(" ".join(text[match.end() :].split()[:4]))[:3]]
-        head = units[0] if units else ""
-        yield Number(
-            exact * factor, " ".join(match.group().split()), head, frozenset(units), step, bool(_VAGUE.search(before))
-        )
+def _number(match: re.Match[str], start: int, end: int) -> Number | None:
+    """The quantity at a match of ``_NUMBER`` in the clause between two positions.
+
+    None for one that numbers a thing (paragraph 18, pier 3) and one that is denied (not fourteen).
+    """
+    text = match.string
+    before = text[max(start, match.start() - 24) : match.start()]
+    whole, fraction, word, scale, per_cent = match.groups()
+    if _REFERENCE.search(before) or _DENIED.search(before) or (whole and _BARE_YEAR.fullmatch(match.group())):
+        return None
+    exact = float(re.sub(r"\D", "", whole) + (fraction or "")) if whole else float(_SMALL[word.lower()])
+    factor = _SCALES.get((scale or "").lower(), 1)
+    following = text[match.end() : end].split(maxsplit=4)[:4]
+    units = [*(["%"] if per_cent else []), *content_words(" ".join(following))[:3]]
+    return Number(
+        exact * factor,
+        " ".join(match.group().split()),
+        units[0] if units else "",
+        frozenset(units),
+        _step(exact, fraction) * factor,
+        bool(_VAGUE.search(before)),
+    )
 
 
 def _step(value: float, fraction: str | None) -> float:

@@ -44,6 +44,8 @@ _SHARED = {"date": 2, "number": 2, "negation": 3, "cause": 1}
 _SHORT_OVERLAP = 0.65
 #: Within one document narrators repeat rather than contradict themselves.
 _SAME_DOCUMENT_OVERLAP = 0.9
+#: Words that an assertion may have beside those of its denial, and the denial beside those of the assertion.
+_MORE_SAID = 2
 #: Two causes that share more of their words than this are one cause in other words.
 _SAME_CAUSE = 0.5
 
@@ -131,16 +133,21 @@ class _Told:
     Args:
         statement: The sentence.
         clause: The clause.
-        words: Words that are compared.
         numbers: All quantities of the sentence.
+        context: Words that are compared instead of those of the clause.
         reason: Effect and cause, for accounts of a cause.
     """
 
     statement: Statement
     clause: Clause
-    words: frozenset[str]
     numbers: tuple[Number, ...] = ()
+    context: frozenset[str] | None = None
     reason: Cause | None = None
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Words that are compared."""
+        return self.clause.words if self.context is None else self.context
 
 
 @dataclass
@@ -161,15 +168,15 @@ class _Sentences:
     def pairs(self) -> Iterator[Pair]:
         """All pairs of accounts that exclude each other."""
         complete = [statement for statement in self.statements.all if statement.complete]
-        told = [item for statement in complete for item in _clauses(statement)]
+        told = [item for statement in complete for item in _asserting(statement)]
         dated = [item for item in told if item.clause.dates or item.clause.times]
         counted = list(_with_all_words(item for item in told if item.clause.numbers))
         caused = [item for statement in complete for item in _causes(statement)]
+        denied = [item for item in told if item.clause.negated]
         yield from self._compare("date", dated, dated, _dates_differ)
         yield from self._compare("number", counted, counted, _numbers_differ)
         yield from self._compare("cause", caused, caused, _causes_differ)
-        denied = [item for item in told if item.clause.negated]
-        yield from self._compare("negation", denied, [item for item in told if not item.clause.negated], _denies)
+        yield from self._compare("negation", denied, list(_affirmed(denied, complete)), _denies)
 
     def _compare(self, kind: Kind, left: list[_Told], right: list[_Told], differ: Any) -> Iterator[Pair]:
         for a, b in self._candidates(left, right, _SHARED[kind]):
@@ -205,19 +212,17 @@ class _Sentences:
 
     def _candidates(self, left: list[_Told], right: list[_Told], shared: int) -> Iterator[tuple[_Told, _Told]]:
         """Pairs that share enough words, found through words that few clauses have."""
-        wanted = set().union(*(item.words for item in left))
-        blocks: dict[str, list[int]] = {word: [] for word in wanted}
-        for j, item in enumerate(right):
-            for word in item.words & wanted:
-                blocks[word].append(j)
+        words = [item.words for item in right]
         same = left is right
+        blocks: dict[str, list[int]] = {word: [] for item in left for word in item.words}
+        for j, those in enumerate(words):
+            for word in those & blocks.keys():
+                blocks[word].append(j)
         for i, item in enumerate(left):
-            near: set[int] = set()
-            for word in item.words:
-                if len(blocks[word]) <= _MAX_BLOCK:
-                    near.update(blocks[word])
+            these = words[i] if same else item.words
+            near = {j for word in these if len(blocks[word]) <= _MAX_BLOCK for j in blocks[word] if not same or j > i}
             for j in sorted(near):
-                if (not same or j > i) and len(item.words & right[j].words) >= shared:
+                if len(these & words[j]) >= shared:
                     yield item, right[j]
 
     def _overlap(self, left: frozenset[str], right: frozenset[str]) -> float:
@@ -250,11 +255,33 @@ class _Sentences:
         return "", False
 
 
-def _clauses(statement: Statement) -> Iterator[_Told]:
-    clauses = assertions.clauses(statement.text)
-    numbers = tuple(number for clause in clauses for number in clause.numbers)
-    for clause in clauses:
-        yield _Told(statement, clause, clause.words, numbers)
+def _asserting(statement: Statement) -> Iterator[_Told]:
+    """Clauses of a sentence that hold a value or a denial."""
+    if assertions.may_assert(statement.text, statement.words):
+        clauses = assertions.clauses(statement.text, asserting=True)
+        numbers = tuple(number for clause in clauses for number in clause.numbers)
+        for clause in clauses:
+            yield _Told(statement, clause, numbers)
+
+
+def _affirmed(denied: list[_Told], complete: list[Statement]) -> Iterator[_Told]:
+    """Clauses, not denied, of the sentences in which one may say what another one denies.
+
+    Such a sentence shares a rare word with what is denied, and has nearly all of its words; only these are read.
+    """
+    sentences: dict[str, list[Statement]] = {word: [] for item in denied for word in item.clause.words}
+    for statement in complete:
+        for word in sentences.keys() & statement.words:
+            sentences[word].append(statement)
+    found: dict[int, Statement] = {}
+    for words in {item.clause.words for item in denied}:
+        least = max(_SHARED["negation"], len(words) - _MORE_SAID)
+        for statement in {s.order: s for w in words if len(sentences[w]) <= _MAX_BLOCK for s in sentences[w]}.values():
+            if len(words.intersection(statement.words)) >= least:
+                found[statement.order] = statement
+    for order in sorted(found):
+        clauses = assertions.clauses(found[order].text)
+        yield from (_Told(found[order], clause) for clause in clauses if not clause.negated)
 
 
 def _with_all_words(told: Iterable[_Told]) -> Iterator[_Told]:
@@ -262,13 +289,13 @@ def _with_all_words(told: Iterable[_Told]) -> Iterator[_Told]:
     for _, clauses in groupby(told, key=lambda item: item.statement.order):
         first, *more = clauses
         words = frozenset(first.statement.words)
-        yield from (replace(item, words=words) for item in (first, *more))
+        yield from (replace(item, context=words) for item in (first, *more))
 
 
 def _causes(statement: Statement) -> Iterator[_Told]:
     reason = assertions.cause(statement.text)
     if reason:
-        yield _Told(statement, Clause(reason.text, reason.effect, (), (), (), False), reason.effect, reason=reason)
+        yield _Told(statement, Clause(reason.text, ""), context=reason.effect, reason=reason)
 
 
 def _units(left: Clause, right: Clause) -> set[str]:
@@ -322,4 +349,4 @@ def _denies(left: _Told, right: _Told) -> tuple[str, str] | None:
     a, b = left.clause, right.clause
     if a.dates and b.dates and not any(assertions.agree(x, y) for x in a.dates for y in b.dates):
         return None
-    return (a.text, b.text) if len(a.words ^ b.words) <= 2 else None
+    return (a.text, b.text) if len(a.words ^ b.words) <= _MORE_SAID else None
