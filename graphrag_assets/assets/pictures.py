@@ -119,7 +119,7 @@ def _layout(graph: nx.Graph) -> dict[str, Point]:
     """Places in the picture; equal weights, so that a heavy relationship does not put two dots on one place."""
     import networkx as nx
 
-    places = nx.kamada_kawai_layout(graph, weight=None)
+    places = nx.spring_layout(graph, weight=None, seed=0, iterations=300)
     columns = list(zip(*places.values(), strict=True))
     low = [min(column) for column in columns]
     span = [(max(column) - min(column)) or 1.0 for column in columns]

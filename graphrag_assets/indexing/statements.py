@@ -38,10 +38,9 @@ _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]{2,}")
 #: Characters of a word that count: inflections mostly differ behind them (inspected, inspection).
 _STEM = 7
 _END = re.compile(r"[.!?…。！？｡؟।॥][\"'”’»›)\]}」』*_]*$")
-_MARKUP = re.compile(
-    r"^(?:\s*(?:#{1,6}|>|[-*+•])\s+)+|^\s*[(\[]?(?:\d{1,3}|[a-z])[.)\]]\s+(?=\S)"  # heading, quote, list item
-    r"|\*\*|__|(?<![\w\s])\*(?=\s|$)|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)"  # emphasis
-)
+#: What opens a heading, a quote or a list item.
+_OPENING = re.compile(r"(?:\s*(?:#{1,6}|>|[-*+•])\s+)+|\s*[(\[]?(?:\d{1,3}|[a-z])[.)\]]\s+(?=\S)")
+_EMPHASIS = re.compile(r"\*\*|__|(?<![\w\s])\*(?=\s|$)|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 _MIN_WORDS, _MAX_CHARACTERS = 4, 700
 
@@ -179,8 +178,14 @@ def find_statements(text_units: Iterable[Row], entities: Sequence[Row]) -> State
 
 def _split(text: str) -> Iterable[str]:
     for start, end in sentences(text):
-        sentence = " ".join(_MARKUP.sub("", _TAG.sub("", text[start:end])).split())
-        if sentence:
+        sentence = text[start:end]
+        if "<" in sentence:
+            sentence = _TAG.sub("", sentence)
+        if opening := _OPENING.match(sentence):
+            sentence = sentence[opening.end() :]
+        if "*" in sentence or "__" in sentence:
+            sentence = _EMPHASIS.sub("", sentence)
+        if sentence := " ".join(sentence.split()):
             yield sentence
 
 

@@ -124,7 +124,7 @@ class Tokenizer:
             segment = _SURROGATES.sub("\ufffd", segment)
             data = segment.encode("utf-8")
         tokens = self._encoding.encode_to_numpy(segment, disallowed_special=())
-        lengths = self._byte_lengths[tokens]
+        lengths = self._lengths(tokens)
         begins: NDArray[np.int64] = np.cumsum(lengths) - lengths
         if len(data) == len(segment):
             return begins
@@ -132,18 +132,20 @@ class Tokenizer:
         located: NDArray[np.int64] = character_of_byte[begins]
         return located
 
+    def _lengths(self, tokens: NDArray[Any]) -> NDArray[np.int64]:
+        """Bytes of tokens; looked up once for each number of the vocabulary that occurs."""
+        lengths: NDArray[np.int64] = self._byte_lengths[tokens]
+        unknown = set(tokens[lengths == 0].tolist())
+        for token in unknown:
+            self._byte_lengths[token] = len(self._encoding.decode_single_token_bytes(token))
+        return self._byte_lengths[tokens] if unknown else lengths
+
     @cached_property
     def _byte_lengths(self) -> NDArray[np.int64]:
-        """Bytes of each token by its number."""
+        """Bytes of each token by its number, as far as they were looked up; the rest is zero."""
         import numpy as np
 
-        lengths = np.zeros(self._encoding.n_vocab, dtype=np.int64)
-        for token in range(self._encoding.n_vocab):
-            try:
-                lengths[token] = len(self._encoding.decode_single_token_bytes(token))
-            except KeyError:
-                continue  # some encodings leave numbers unused
-        return lengths
+        return np.zeros(self._encoding.n_vocab, dtype=np.int64)
 
 
 @lru_cache(maxsize=8)

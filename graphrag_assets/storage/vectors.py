@@ -7,9 +7,11 @@ out, so that what a later run writes does not reach them.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
+import sys
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -35,8 +37,21 @@ def database_path(model: str, dimension: int) -> str:
     return f"{FOLDER}/{slug}-{dimension}-{tag}"
 
 
+def _without_rest_client() -> None:
+    """Let lancedb be imported without the REST client of remote catalogues, which nothing here uses.
+
+    The package module of that client builds hundreds of validators: a third of the time to import lancedb. What lancedb
+    itself takes from the package, the models, is a module of its own that loads without it.
+    """
+    name = "lance_namespace_urllib3_client"
+    spec = importlib.util.find_spec(name) if name not in sys.modules else None
+    if spec is not None:
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+
+
 def connect(filesystem: FileSystem, path: str) -> lancedb.DBConnection:
     """Open a LanceDB database below a storage base."""
+    _without_rest_client()
     import lancedb
 
     options: dict[str, str] | None = None

@@ -29,7 +29,7 @@ _STOP = re.compile(rf"[{_FULL_STOPS}{_SOFT_STOPS}]+(?:[{_CLOSERS}]|\[\d{{1,3}}\]
 _SPACED_CLOSER = re.compile(r"[ \u00a0\u202f][»›](?=\s|$)")
 _NEXT = re.compile(r"\s*[\"'“‘„‚«»‹›(\[{「『（【〈《*_¿¡#>-]{0,4}")
 _OPENING_WORD = re.compile(r"[^\W\d_]+")
-_LAST_WORD = re.compile(r"[^\s\"'“‘„«»‹›(\[{「『（/*_—–]+$")
+_BEFORE_WORD = re.compile(r"[\s\"'“‘„«»‹›(\[{「『（/*_—–]")
 _LIST_MARKER = re.compile(r"\s*(?:>\s*)*[(\[]?(?:\d{1,3}|[^\W\d_])$")
 
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
@@ -141,32 +141,35 @@ def _ends_sentence(text: str, start: int, end: int, cased: _CasedParagraphs) -> 
 
 def _full_stop_ends(text: str, stop: int, opening: int) -> bool:
     """Whether a single full stop, followed by a word at ``opening`` that is not in lower case, ends a sentence."""
-    before = text[max(0, stop - 40) : stop]
-    word_match = _LAST_WORD.search(before)
-    word = word_match.group() if word_match else ""
-    word_lower = word.lower()
-    digit_follows = opening < len(text) and text[opening].isdigit()
-    next_match = _OPENING_WORD.match(text, opening, opening + 40)
-    next_word = next_match.group().lower() if next_match else ""
-    next_is_initial = len(next_word) == 1 and text[opening + 1 : opening + 2] == "."
-
     if _is_list_marker(text, stop):
         return False
+    word = _BEFORE_WORD.split(text[max(0, stop - 40) : stop])[-1]
     if word.isdigit():
-        return not (len(word) <= 2 and next_word in _GERMAN_AFTER_ORDINAL)
+        return not (len(word) <= 2 and _opening_word(text, opening) in _GERMAN_AFTER_ORDINAL)
+    word_lower = word.lower()
     if word_lower in _BEFORE_NAME:
         return False
-    if digit_follows and word_lower in _BEFORE_NUMBER:
+    if word_lower in _BEFORE_NUMBER and text[opening : opening + 1].isdigit():
         return False
     initial = len(word) == 1 and word.isalpha() and not _CJK_LETTER.match(word)
     dotted = "." in word and all(len(part) <= 3 and part.isalpha() for part in word.split(".") if part)
     if initial or dotted or word_lower in _EITHER:
+        next_word = _opening_word(text, opening)
+        next_is_initial = len(next_word) == 1 and text[opening + 1 : opening + 2] == "."
         return next_word in _OPENERS and not next_is_initial
     return True
 
 
+def _opening_word(text: str, position: int) -> str:
+    """The word at a position in lower case, as far as its first 40 letters."""
+    match = _OPENING_WORD.match(text, position, position + 40)
+    return match.group().lower() if match else ""
+
+
 def _is_list_marker(text: str, stop: int) -> bool:
     """Whether the stop follows a number or letter that opens its line, as in ``3. Results``."""
+    if text[max(0, stop - 2) : stop].isalpha() and stop > 1:
+        return False  # two letters are a word
     window = text[max(0, stop - 8) : stop]
     lines = _LINE_BREAK.split(window)
     at_line_start = len(lines) > 1 or stop <= 8
@@ -269,6 +272,8 @@ def _is_rule(line: str) -> bool:
 
 def _phrase_borders(text: str) -> Iterator[int]:
     """Spaces that follow a long phrase in Thai or Lao."""
+    if text.isascii():
+        return
     for match in _SPACED_PHRASE.finditer(text):
         start = match.start()
         phrase = text[max(0, start - _PHRASE) : start]
