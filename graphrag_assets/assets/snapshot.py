@@ -119,10 +119,7 @@ def collect_vectors(index: Index, batches: list[str]) -> tuple[dict[str, VectorT
         if asset == "text_unit_embeddings":
             store.keep_batches(name, batches)
         vectors[name] = store.describe(name)
-        windows = store.rows(name, vectors=False)
-        vector_ids[name] = [
-            i for i, w in zip(windows["id"].to_pylist(), windows["window"].to_pylist(), strict=True) if not w
-        ]
+        vector_ids[name] = store.ids(name)
     return vectors, vector_ids
 
 

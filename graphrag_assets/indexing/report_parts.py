@@ -55,10 +55,15 @@ def cite_full_ids(text: str, local: Mapping[str, Mapping[str, str]]) -> tuple[st
     Returns:
         The text, and how many cited ids were dropped because the model made them up.
     """
-    dropped = sum(
-        id_ not in local.get(citation.dataset, {}) for citation in find_citations(text) for id_ in citation.ids
-    )
-    return map_citations(text, lambda dataset, id_: local.get(dataset, {}).get(id_)), dropped
+    dropped = 0
+
+    def translate(dataset: str, id_: str) -> str | None:
+        nonlocal dropped
+        full = local.get(dataset, {}).get(id_)
+        dropped += full is None
+        return full
+
+    return map_citations(text, translate), dropped
 
 
 def map_report(report: Report, rewrite: Callable[[str], str]) -> Report:

@@ -53,7 +53,7 @@ class VectorTable:
         rows: Number of rows.
         model: Identity of the embedding model.
         dimension: Length of a vector.
-        sha256: Hash of ids and vectors in the order of ids.
+        sha256: Hash of the ids and of the texts that the vectors stand for, in the order of ids.
     """
 
     path: str

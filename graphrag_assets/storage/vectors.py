@@ -193,18 +193,26 @@ class VectorStore:
             query = query.where(f"batch = '{batch}'")
         return query.limit(None).to_arrow().select(columns).sort_by([("id", "ascending"), ("window", "ascending")])
 
+    def ids(self, name: str) -> list[str]:
+        """The ids in a table, sorted, each once however many windows it has."""
+        rows = self.rows(name, vectors=False)
+        windows = zip(rows["id"].to_pylist(), rows["window"].to_pylist(), strict=True)
+        return [identifier for identifier, window in windows if not window]
+
     def describe(self, name: str) -> VectorTable:
-        """The present version of a table, as a snapshot names it. An index is built or extended where it pays."""
+        """The present version of a table, as a snapshot names it. An index is built or extended where it pays.
+
+        Vectors are not read: the texts that they stand for and the model, which is named beside them, tell one state of
+        the table from another.
+        """
         table = self._open(name)
         count = int(table.count_rows())
         if count >= INDEX_FROM_ROWS:
             self._index(table)
-        rows = self.rows(name)
+        rows = self.rows(name, vectors=False)
         h = hashlib.sha256()
-        for identifier, window in zip(rows["id"].to_pylist(), rows["window"].to_pylist(), strict=True):
-            h.update(f"{identifier} {window}\n".encode())
-        if rows.num_rows:
-            h.update(rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False).tobytes())
+        for row in zip(*(rows[column].to_pylist() for column in ("id", "window", "text_hash")), strict=True):
+            h.update(" ".join(map(str, row)).encode() + b"\n")
         return VectorTable(self.path, name, int(table.version), count, self.model, self.dimension, h.hexdigest())
 
     def _index(self, table: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 #: Data sets that can be cited, as they are written.
 DATASETS = ("Reports", "Entities", "Relationships", "Claims", "Sources")
@@ -55,6 +56,7 @@ _MARKER = re.compile(
     rf"[\[［【(（]\s*(?:data|数据|資料)\s*[:：]\s*{_groups(_ANY)}[\]］】)）]|[\[［【]\s*{_groups(_KNOWN)}[\]］】]",
     re.IGNORECASE,
 )
+_OPENING = re.compile(r"[\[［【(（]")
 _SEPARATOR = re.compile(r"[\s,，、;；]+|\band\b|\bids?\b|#", re.IGNORECASE)
 _MORE = re.compile(r"\+\s*more|\bmore\b|…|\.\.\.", re.IGNORECASE)
 
@@ -142,17 +144,25 @@ def format_citation(groups: list[tuple[str, list[str], bool]]) -> str:
 
 
 def _parts(marker: re.Match[str]) -> list[Citation]:
-    citations = []
-    for part in _PART.finditer(marker.group()):
+    return [Citation(*group, marker.start(), marker.end()) for group in _groups_in(marker.group())]
+
+
+@lru_cache(maxsize=4096)
+def _groups_in(marker: str) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
+    """Data set, ids and whether there are more, for each group of a marker; the same markers come back often."""
+    groups = []
+    for part in _PART.finditer(marker):
         name, listed = part.groups()
         dataset = _NAMES[name.lower().replace("_", " ")]
         ids = tuple(dict.fromkeys(id_ for id_ in _SEPARATOR.split(_MORE.sub(" ", listed)) if id_))
-        citations.append(Citation(dataset, ids, bool(_MORE.search(listed)), marker.start(), marker.end()))
-    return citations
+        groups.append((dataset, ids, bool(_MORE.search(listed))))
+    return tuple(groups)
 
 
 def _substitute(text: str, replacement: Callable[[re.Match[str]], str]) -> str:
     """Replace markers; where nothing replaces one, the blanks before it go too."""
+    if not _OPENING.search(text):
+        return text
     pieces: list[str] = []
     position = 0
     for match in _MARKER.finditer(text):

@@ -6,6 +6,7 @@ that is what is tested.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -23,6 +24,7 @@ from click.testing import CliRunner
 
 from graphrag_assets.storage.filesystem import open_filesystem
 from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
+from graphrag_assets.storage.vectors import open_vectors
 from tests.llmsim_server import LlmSim
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -159,8 +161,16 @@ def published_files(root: Path) -> dict[str, bytes]:
 
 
 def vector_hashes(root: Path) -> dict[str, tuple[int, str]]:
-    """Rows and hash of each published vector table."""
-    return {name: (table.rows, table.sha256) for name, table in manifest(root).vectors.items()}
+    """Rows of each published vector table, and a hash of its ids and vectors to the last bit."""
+    storage = open_filesystem(str(root / "output"))
+    found = {}
+    for name, vectors in manifest(root).vectors.items():
+        rows = open_vectors(storage, vectors).search().limit(None).to_arrow()
+        rows = rows.select(["id", "window", "vector"]).sort_by([("id", "ascending"), ("window", "ascending")])
+        values = rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False).tobytes()
+        told = json.dumps([rows["id"].to_pylist(), rows["window"].to_pylist()]).encode()
+        found[name] = (rows.num_rows, hashlib.sha256(told + values).hexdigest())
+    return found
 
 
 def table(root: Path, name: str) -> pa.Table:
