@@ -43,6 +43,7 @@ def inventory(*documents: tuple[str, str, str]) -> Any:
             "content_hash": content,
             "characters": 1,
             "bytes": 1,
+            "language": "en",
         }
         for path, batch, content in documents
     ]

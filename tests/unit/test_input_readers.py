@@ -432,7 +432,11 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "outside.txt").write_text("secret")
     (tmp_path / "in" / "link.txt").symlink_to(tmp_path / "outside.txt")
-    assert list_inputs(LocalFileSystem(tmp_path / "in"), InputSettings()) == []
+    files = LocalFileSystem(tmp_path / "in")
+    assert list(files.list()) == []
+    (link,) = list_inputs(files, InputSettings())
+    found = read_input(files, link, InputSettings())
+    assert (texts(found), reasons(found)) == ([], ["link_outside"])
 
 
 @pytest.mark.slow
