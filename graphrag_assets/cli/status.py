@@ -15,6 +15,7 @@ from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.automation.plan import last_inventory, missing_work
 from graphrag_assets.cli.index import open_places, text_unit_counts, text_unit_line
 from graphrag_assets.cli.output import print_json, table
+from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import file_changes
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
@@ -66,6 +67,10 @@ def _waiting(
     workspace: Workspace, source: FileSystem, storage: FileSystem, manifest: Manifest | None
 ) -> dict[str, Any]:
     """Files that changed since the last look, and stages that settings or earlier failures leave to be done."""
+    try:
+        require_input(source)
+    except InputError as error:
+        return {"files": {}, "batches": [], "stages": [], "problem": str(error)}
     before = last_inventory(workspace, BuildArea(storage))
     changes = file_changes(source, workspace.settings, before)
     waiting: dict[str, Any] = {"files": changes, "batches": [], "stages": []}
@@ -103,7 +108,9 @@ def _describe(report: dict[str, Any]) -> str:
             "",
         ]
     files = waiting["files"]
-    if any(files.values()) or waiting["batches"] or waiting["stages"]:
+    if problem := waiting.get("problem"):
+        lines.append(f"Waiting: {problem}")
+    elif any(files.values()) or waiting["batches"] or waiting["stages"]:
         seen = ", ".join(f"{count} {name}" for name, count in files.items() if count) or "none changed"
         lines.append(
             f"Waiting: files {seen}; {len(waiting['batches'])} batches; stages {', '.join(waiting['stages']) or 'none'}"

@@ -142,11 +142,11 @@ class LocalFileSystem:
             current = pending.pop()
             try:
                 entries = list(os.scandir(current))
-            except (FileNotFoundError, NotADirectoryError):
+            except FileNotFoundError:
                 continue
             except OSError as error:
                 if strict or current == self.base:
-                    raise self._unusable("cannot be listed", error, "make it readable") from error
+                    raise self._unusable("cannot be listed", error, _READABLE) from error
                 problem = Problem("unreadable_folder", f"the folder cannot be read: {_told(error)}", is_folder=True)
                 yield self._entry(current, problem)
                 continue
@@ -177,10 +177,11 @@ class LocalFileSystem:
             return Problem("unreadable", f"the file cannot be read: {_told(error)}")
         folder = stat.S_ISDIR(mode)
         if entry.is_symlink():
-            target = os.path.realpath(entry.path)
-            if not Path(target).is_relative_to(os.path.realpath(self.root)):
+            # Relative, so that equal folders give equal tables wherever they lie.
+            target = os.path.relpath(os.path.realpath(entry.path), os.path.realpath(self.root))
+            if target.split(os.sep)[0] == os.pardir:
                 mend = f"put a copy there, or set {self.setting} to a folder that holds both"
-                return Problem("link_outside", f"the link leads to {target}, outside of {self.base}; {mend}", folder)
+                return Problem("link_outside", f"the link leads to {target}, outside of the folder; {mend}", folder)
             if folder:
                 detail = f"the link leads to the folder {target}, whose files are read there and not a second time"
                 return Problem("link_to_folder", detail, is_folder=True)
@@ -196,6 +197,20 @@ class LocalFileSystem:
         return StorageError(
             f"{self.setting}: {self.base} {what}: {cause}; {mend}, or set {self.setting} in settings.yaml"
         )
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Say in words why a file of the index cannot be read; that there is none is for the caller.
+
+        Raises:
+            StorageError: It cannot.
+        """
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise self._unusable("cannot be read", error, _READABLE) from error
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -281,6 +296,8 @@ class LocalFileSystem:
         """See :meth:`FileSystem.uri`: the absolute path."""
         return str(self.root / path)
 
+
+_READABLE = "make it a folder that can be read"
 
 #: What an entry can be beside a file and a folder.
 _KINDS = (

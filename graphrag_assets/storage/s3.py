@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,6 +12,10 @@ from graphrag_assets.storage.filesystem import STORAGE_BASE, FileInfo, StorageEr
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
+
+
+#: How a refusal looks in an error that the client does not tell from others, as of a listing.
+_REFUSED = re.compile(r"\b(401 Unauthorized|403 Forbidden)\b")
 
 
 class S3FileSystem:
@@ -66,7 +71,7 @@ class S3FileSystem:
         rights = "the rights to list, read, write and delete below it" if section == "storage" else "the right to read"
         if "NoSuchBucket" in cause or isinstance(error, FileNotFoundError):
             problem, mend = "there is no such bucket", f"make the bucket, or set {self.setting} to one that exists"
-        elif isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        elif isinstance(error, PermissionDeniedError | UnauthenticatedError) or _REFUSED.search(cause):
             problem = "the server refuses access"
             mend = f"give the credentials of the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE …) {rights}"
         elif "error sending request" in cause:
