@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+from graphrag_assets.input.inventory import common_language
 from graphrag_assets.input.language import detect_language
 
 #: Short sentences by language, as notes, headings, rows of a table and messages have them.
@@ -144,3 +146,23 @@ SENTENCES: dict[str, tuple[str, ...]] = {
 def test_short_sentences_are_not_taken_for_another_language(language: str) -> None:
     wrong = {text: found for text in SENTENCES[language] if (found := detect_language(text)) not in ("", language)}
     assert not wrong
+
+
+def test_a_short_text_with_evidence_is_told() -> None:
+    """Unsure is no excuse: of the sentences above, a fair share is told."""
+    texts = [(language, text) for language, found in SENTENCES.items() for text in found]
+    right = sum(detect_language(text) == language for language, text in texts)
+    assert right >= len(texts) / 3
+
+
+def test_a_longer_text_is_told() -> None:
+    for language in ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "pl"):
+        assert detect_language(" ".join(SENTENCES[language])) == language
+
+
+@pytest.mark.parametrize(
+    ("languages", "common"),
+    [(["en", "en", "de", ""], "en"), (["en", "de", ""], ""), (["", ""], ""), ([], ""), (["", "", "", "de"], "de")],
+)
+def test_the_language_of_most_documents(languages: list[str], common: str) -> None:
+    assert common_language(pa.table({"language": pa.array(languages, pa.string())})) == common
