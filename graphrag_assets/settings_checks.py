@@ -233,7 +233,20 @@ def _unknown(path: KeyPath) -> str:
 # --- values that must fit each other ---------------------------------------------------------------------------------
 
 
+#: The two-letter codes of ISO 639-1.
+_LANGUAGES = (
+    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee "
+    "el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is "
+    "it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms "
+    "mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk "
+    "sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi "
+    "yo za zh zu "
+)
+
+
 def _cross_checks(settings: Settings) -> Iterator[Problem]:
+    if settings.language is not None and settings.language not in _LANGUAGES.split():
+        yield ("language",), f"{settings.language!r} is no two-letter code of ISO 639-1, such as en, de or zh"
     source = settings.input_storage
     if source.type == "s3" and not source.base_dir.startswith("s3://"):
         yield ("input_storage", "base_dir"), f"type s3 needs an address s3://bucket/prefix, found {source.base_dir!r}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+from pydantic import Field
 
 from graphrag_assets import ids
 from graphrag_assets.assets.fingerprints import Fingerprints
@@ -14,13 +15,12 @@ from graphrag_assets.assets.partitions import by_batch, document_batches, one_ru
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import INPUT, described
 from graphrag_assets.indexing.chunking import chunk, prepend
-from graphrag_assets.input.folder import read_input
-from graphrag_assets.input.inventory import documents_of
-from graphrag_assets.input.language import detect_language
+from graphrag_assets.input.folder import InputError, read_input
+from graphrag_assets.input.inventory import common_language, documents_of
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built
-from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.filesystem import FileSystem, StorageError
 from graphrag_assets.storage.tables import BATCH_DOCUMENTS, BATCH_TEXT_UNITS
 
 
@@ -38,9 +38,12 @@ def read_documents(source: FileSystem, workspace: Workspace, inventory: pa.Table
         (they are read as they are now, or left out where they are gone; the next inventory puts that right).
     """
     settings = workspace.settings
+    common = common_language(inventory)
     wanted: dict[str, dict[str, str]] = {}
-    for row in documents_of(inventory, batch).select(["file", "path", "content_hash"]).to_pylist():
+    languages: dict[str, str] = {}
+    for row in documents_of(inventory, batch).select(["file", "path", "content_hash", "language"]).to_pylist():
         wanted.setdefault(row["file"], {})[row["path"]] = row["content_hash"]
+        languages[row["path"]] = row["language"] or common
     rows: list[dict[str, object]] = []
     changed = 0
     for file, versions in sorted(wanted.items()):
@@ -58,7 +61,7 @@ def read_documents(source: FileSystem, workspace: Workspace, inventory: pa.Table
                     "raw_data": document.raw_data,
                     "path": path,
                     "content_hash": document.content_hash,
-                    "language": settings.language or detect_language(document.text),
+                    "language": languages[path],
                 }
             )
     return BATCH_DOCUMENTS.from_rows(sorted(rows, key=lambda row: str(row["path"]))), changed
@@ -109,6 +112,14 @@ def cut_documents(documents: pa.Table, workspace: Workspace) -> pa.Table:
     return BATCH_TEXT_UNITS.from_rows(rows)
 
 
+class InventoryConfig(dg.Config):
+    """What a person may allow a look at the input."""
+
+    allow_empty: bool = Field(
+        False, description="Delete all documents where the input holds none any more, or a folder cannot be read."
+    )
+
+
 def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare input_inventory, input_files, rejected_inputs, documents and text_units."""
 
@@ -124,11 +135,14 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             "rejected_inputs": {dg.AssetKey("input_files")},
         },
     )
-    def inventory(context: dg.AssetExecutionContext, index: Index) -> Iterator[dg.Output[Any]]:
+    def inventory(context: dg.AssetExecutionContext, config: InventoryConfig, index: Index) -> Iterator[dg.Output[Any]]:
         from graphrag_assets.automation.plan import inventory_fingerprint
         from graphrag_assets.automation.reconcile import look_at_input
 
-        found = look_at_input(index, context.instance)
+        try:
+            found = look_at_input(index, context.instance, allow_empty=config.allow_empty)
+        except (InputError, StorageError) as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
         changes = found.changes
         yield dg.Output(Built(found.files), "input_files", metadata={"input": index.input.base})
         yield dg.Output(

@@ -144,7 +144,12 @@ def extract_with_nlp(
         The extractions by batch, in the order of the text units.
     """
     from graphrag_assets.indexing.fast_extraction import Analyst
+    from graphrag_assets.indexing.noun_phrases import PipelineMissingError, require_pipeline
 
+    try:
+        require_pipeline(workspace.settings.extract_graph_nlp.text_analyzer.model_name)
+    except PipelineMissingError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
     progress = Progress("analysing the texts", sum(table.num_rows for table in batches.values()))
     found: dict[str, list[UnitExtraction]] = {}
     with Analyst(workspace.settings.extract_graph_nlp) as analyst:
@@ -155,6 +160,18 @@ def extract_with_nlp(
             found[key] = [UnitExtraction(unit.entities, unit.relationships, [], unit.status) for unit in analysed]
             progress.advance(table.num_rows)
     return found
+
+
+def read_by_rules(batch: pa.Table, languages: Mapping[str, str], model_name: str) -> dict[str, Any]:
+    """Figures about text units in languages that the pipeline does not read; none where it reads all."""
+    from graphrag_assets.indexing.fast_extraction import is_read
+
+    found = Counter(languages.get(document, "") for document in batch["document_id"].to_pylist())
+    foreign = {language: count for language, count in sorted(found.items()) if not is_read(model_name, language)}
+    if not foreign:
+        return {}
+    told = ", ".join(f"{language}: {count}" for language, count in foreign.items())
+    return {"text_units_read_by_rules": sum(foreign.values()), "languages_read_by_rules": told}
 
 
 def _languages(index: Index, batches: list[str]) -> dict[str, str]:
@@ -181,16 +198,20 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         prints = index.fingerprints()
         units = by_batch(context, text_units)
         usage: dict[str, dict[str, StageUsage]] = {}
+        by_rules: dict[str, dict[str, Any]] = {}
         if index.workspace.settings.effective_method == "standard":
             extracted, usage = run(extract_with_llm(units, index.workspace))
         else:
-            extracted = extract_with_nlp(units, _languages(index, list(units)), index.workspace)
+            languages = _languages(index, list(units))
+            extracted = extract_with_nlp(units, languages, index.workspace)
+            model_name = index.workspace.settings.extract_graph_nlp.text_analyzer.model_name
+            by_rules = {key: read_by_rules(table, languages, model_name) for key, table in units.items()}
         tables: dict[str, dict[str, Built]] = {name: {} for name in OUTPUTS}
         for key, found in extracted.items():
             statuses = Counter(unit.status["status"] for unit in found)
             fingerprint = index.stamp(prints, "extraction", key, failed=not statuses.keys() <= {"ok", "empty"})
             figures = {f"text_units_{status}": statuses.get(status, 0) for status in STATUSES}
-            figures |= usage_metadata(usage.get(key, {}))
+            figures |= usage_metadata(usage.get(key, {})) | by_rules.get(key, {})
             for name, table in to_tables(found).items():
                 tables[name][key] = Built(table, fingerprint, metadata=figures if name == "extraction_status" else {})
         for name in OUTPUTS:

@@ -14,13 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from graphrag_assets.ids import digest, digest_json
+from graphrag_assets.input.inventory import common_language
 from graphrag_assets.llm.clients import answer_identity
 from graphrag_assets.prompt_files import load_prompt, prompt_version
 from graphrag_assets.settings import ModelSettings, Workspace
 
 #: Raised when the code of an asset changes what it computes from equal input.
 ALGORITHM_VERSIONS: dict[str, str] = {
-    "documents": "1",
+    "documents": "2",
     "text_units": "1",
     "extraction": "1",
     "text_unit_embeddings": "1",
@@ -170,15 +171,17 @@ class Fingerprints:
 
     Args:
         workspace: Settings and prompts.
-        inventory: The input inventory; its columns batch, document_id and content_hash are read.
+        inventory: The input inventory; its columns batch, document_id, content_hash and language are read.
     """
 
     def __init__(self, workspace: Workspace, inventory: pa.Table) -> None:
         self.workspace = workspace
         rows: dict[str, list[tuple[str, str]]] = {}
-        columns = (inventory[name].to_pylist() for name in ("batch", "document_id", "content_hash"))
-        for batch, document, content in zip(*columns, strict=True):
-            rows.setdefault(batch, []).append((document, content))
+        common = common_language(inventory)
+        columns = (inventory[name].to_pylist() for name in ("batch", "document_id", "content_hash", "language"))
+        for batch, document, content, language in zip(*columns, strict=True):
+            # A document that says too little of its language is read in that of the others.
+            rows.setdefault(batch, []).append((document, content if language else f"{content} {common}"))
         self._documents: Mapping[str, list[tuple[str, str]]] = {key: sorted(rows[key]) for key in sorted(rows)}
 
     @property

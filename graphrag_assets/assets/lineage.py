@@ -30,6 +30,7 @@ COLUMN_LINEAGE: Mapping[str, Mapping[str, Sources]] = {
         "id": [("input_inventory", "document_id")],
         "path": [("input_inventory", "path")],
         "content_hash": [("input_inventory", "content_hash")],
+        "language": [("input_inventory", "language")],
     },
     "text_units": {
         "id": [("documents", "id"), ("documents", "text")],

@@ -10,7 +10,7 @@ from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, INC
 from graphrag_assets.settings import Workspace
 from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.storage.build import BuildArea
-from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
+from graphrag_assets.storage.filesystem import INPUT_BASE, FileSystem, open_filesystem
 from graphrag_assets.storage.snapshots import SnapshotStore
 
 
@@ -43,7 +43,7 @@ class Index(dg.ConfigurableResource[None]):
     def input(self) -> FileSystem:
         """The input folder or prefix."""
         folder = self.workspace.settings.input_storage
-        return open_filesystem(self.workspace.uri(folder.base_dir), folder.endpoint_url, folder.region)
+        return open_filesystem(self.workspace.uri(folder.base_dir), folder.endpoint_url, folder.region, INPUT_BASE)
 
     @property
     def build(self) -> BuildArea:

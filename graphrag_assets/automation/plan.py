@@ -16,11 +16,16 @@ from graphrag_assets.storage.vectors import read_marker
 
 VECTOR_STAGES = ("text_unit_embeddings", "entity_embeddings", "community_report_embeddings")
 
+#: Raised when the readers make another document of an equal file, or the inventory gets another column.
+READERS_VERSION = 2
+
 
 def inventory_fingerprint(workspace: Workspace) -> str:
     """Hash of the settings that decide how the input is read; a change means that every file is read again."""
     settings = workspace.settings
-    return digest_json([settings.input.model_dump(), settings.input_storage.model_dump()])
+    return digest_json(
+        [READERS_VERSION, settings.input.model_dump(), settings.input_storage.model_dump(), settings.language]
+    )
 
 
 def last_inventory(workspace: Workspace, area: BuildArea) -> Inventory | None:

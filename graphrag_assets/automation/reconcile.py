@@ -20,6 +20,7 @@ from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
 from graphrag_assets.automation.processes import PROCESS_TAG, alone, end_dead_runs, running
+from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
 from graphrag_assets.storage.parquet import read_table
 
@@ -37,17 +38,48 @@ MOST_BATCHES_IN_A_RUN = 20
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def look_at_input(index: Index, instance: dg.DagsterInstance) -> Inventory:
+def look_at_input(index: Index, instance: dg.DagsterInstance, *, allow_empty: bool = False) -> Inventory:
     """Take the inventory and make the partitions of the instance those of the inventory.
 
     Args:
         index: The workspace.
         instance: Dagster instance whose partitions are brought in line; a fresh one learns all batches.
+        allow_empty: Whether an input that lost all its documents, or a folder of them, may empty the index.
+
+    Raises:
+        InputError: The input does not exist, or what is published would be lost with it.
     """
+    require_input(index.input)
     before = last_inventory(index.workspace, index.build)
     found = take_inventory(index.input, index.workspace.settings, before)
+    if not allow_empty and (refused := mass_deletion(index, found)):
+        raise InputError(refused)
     register_batches(instance, sorted(set(found.documents["batch"].to_pylist())))
     return found
+
+
+def mass_deletion(index: Index, found: Inventory) -> str:
+    """Why an inventory looks like a loss of the input rather than like an edit of it; empty where it does not.
+
+    A disk that is not mounted, a wrong setting or a folder without rights looks like a folder whose files were deleted.
+    """
+    published = index.snapshots.current()
+    before = published.tables["documents"].rows if published else 0
+    if published is None or not before:
+        return ""
+    where = f"the input {index.input.base} ({index.input.setting})"
+    mend = "mend the input, or run graphrag-assets index --allow-empty (in Dagster: allow_empty: true in the config)"
+    if not found.documents.num_rows:
+        files = found.files.num_rows
+        what = f"none of the {files} files in {where} could be used" if files else f"{where} holds no files"
+        return f"{what}, while the published snapshot holds {before} documents, all of which would be deleted; {mend}"
+    closed = [f"{row['file']}/" for row in found.rejected.to_pylist() if row["reason"] == "unreadable_folder"]
+    if not closed:
+        return ""
+    paths = read_table(index.storage, published.tables["documents"].path, ["path"])["path"].to_pylist()
+    lost = sum(path.startswith(tuple(closed)) for path in paths)
+    what = f"{lost} of the {before} published documents lie in folders of {where} that cannot be read"
+    return f"{what} ({', '.join(closed)}), and would be deleted; {mend}" if lost else ""
 
 
 def register_batches(instance: dg.DagsterInstance, batches: list[str]) -> None:
@@ -82,7 +114,9 @@ class Reconciled:
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) -> Reconciled:
+def reconcile(
+    defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, *, allow_empty: bool = False
+) -> Reconciled:
     """Look at the input, compute what is missing and publish, in runs of this process.
 
     Runs of earlier processes that were killed are ended first: Dagster would wait for them.
@@ -91,6 +125,7 @@ def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) 
         defs: The project's definitions.
         index: The workspace.
         instance: Where runs and materializations are recorded.
+        allow_empty: Whether an input that lost all its documents, or a folder of them, may empty the index.
 
     Raises:
         RunFailedError: A run failed; what was published stays.
@@ -99,10 +134,12 @@ def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance) 
     home = Path(instance.root_directory)
     end_dead_runs(instance, home)
     with alone(home), running(home) as process:
-        return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"})
+        return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}, allow_empty)
 
 
-def _reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, tags: Mapping[str, str]) -> Reconciled:
+def _reconcile(
+    defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, tags: Mapping[str, str], allow_empty: bool
+) -> Reconciled:
     """The reconcile itself.
 
     Args:
@@ -110,8 +147,10 @@ def _reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance,
         index: The workspace.
         instance: Where runs and materializations are recorded.
         tags: Tags of all runs.
+        allow_empty: Whether the index may be emptied.
     """
-    _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [])
+    config = {"ops": {"inventory": {"config": {"allow_empty": allow_empty}}}}
+    _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [], config)
     inventory = index.build.read("input_inventory")
     prints = Fingerprints(index.workspace, inventory)
     published = index.snapshots.current()
@@ -142,7 +181,12 @@ def changes_since(index: Index, published: Manifest | None, inventory: pa.Table)
 
 
 def _run(
-    defs: dg.Definitions, instance: dg.DagsterInstance, tags: Mapping[str, str], assets: list[str], batches: list[str]
+    defs: dg.Definitions,
+    instance: dg.DagsterInstance,
+    tags: Mapping[str, str],
+    assets: list[str],
+    batches: list[str],
+    config: Mapping[str, Any] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Materialize assets in this process; returns the metadata values of each."""
     span = (
@@ -155,7 +199,7 @@ def _run(
         instance=instance,
         asset_selection=[dg.AssetKey(name) for name in assets],
         tags={**tags, **span},
-        run_config=QUIET,
+        run_config={**QUIET, **(config or {})},
         raise_on_error=False,
     )
     if not result.success:
@@ -172,7 +216,8 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
     for event in result.all_events:
         if event.is_step_failure:
             error = event.step_failure_data.error
-            while error is not None and error.cause is not None:
+            # Dagster's wrappers say where, what they wrap says what; our own errors say it better than their causes.
+            while error is not None and error.cause is not None and (error.cls_name or "").startswith("Dagster"):
                 error = error.cause
             data = event.step_failure_data.user_failure_data
             text = data.description if data and data.description else (error.message if error else "")

@@ -13,7 +13,14 @@ from graphrag_assets.cli.doctor_installation import missing_packages
 from graphrag_assets.cli.finding import Finding, fail, ok, warn
 from graphrag_assets.prompt_files import PromptError, load_prompt, packaged_prompts
 from graphrag_assets.settings import Workspace
-from graphrag_assets.storage.filesystem import FileInfo, FileSystem, LocalFileSystem, StorageError, open_filesystem
+from graphrag_assets.storage.filesystem import (
+    INPUT_BASE,
+    FileInfo,
+    FileSystem,
+    LocalFileSystem,
+    StorageError,
+    open_filesystem,
+)
 from graphrag_assets.text.templates import check, placeholders
 
 #: Files that are read to see whether reading works and which languages there are, and the largest of them.
@@ -45,8 +52,13 @@ def inputs(workspace: Workspace) -> Iterator[Finding]:
     """Files of the input by type, those that no reader takes, and a sample that is read."""
     from graphrag_assets.input.readers import format_of
 
-    files = _list(workspace)
+    listed = _list(workspace)
+    files = [info for info in listed if info.problem is None]
     where = workspace.uri(workspace.settings.input_storage.base_dir)
+    for info in listed:
+        if info.problem:
+            mend = "it becomes a row of rejected_inputs"
+            yield warn("input", f"{info.path}: {info.problem.reason}: {info.problem.detail}", mend)
     if not files:
         yield warn("input", f"no files in {where}", "put documents there, or set input_storage.base_dir")
         return
@@ -91,7 +103,7 @@ def _sample(files: list[FileInfo]) -> list[FileInfo]:
 
 def _input(workspace: Workspace) -> FileSystem:
     place = workspace.settings.input_storage
-    return open_filesystem(workspace.uri(place.base_dir), place.endpoint_url, place.region)
+    return open_filesystem(workspace.uri(place.base_dir), place.endpoint_url, place.region, INPUT_BASE)
 
 
 def _list(workspace: Workspace) -> list[FileInfo]:
@@ -108,7 +120,7 @@ def language(workspace: Workspace) -> Iterator[Finding]:
 
     settings, filesystem = workspace.settings, _input(workspace)
     languages: Counter[str] = Counter()
-    for info in _sample(_list(workspace)):
+    for info in _sample([info for info in _list(workspace) if info.problem is None]):
         for document in read_input(filesystem, info, settings.input).documents[:20]:
             languages[settings.language or detect_language(document.text)] += 1
     if not languages:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphrag_assets.automation.plan import last_inventory, nothing_to_do
+from graphrag_assets.cli.notes import notes, rejections
 from graphrag_assets.cli.output import fail, print_json, progress_on_terminal, table
+from graphrag_assets.input.folder import require_input
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
-from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem, StorageError, open_filesystem
+from graphrag_assets.storage.filesystem import INPUT_BASE, FileSystem, StorageError, open_filesystem, require_writable
 from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore
 
 if TYPE_CHECKING:
@@ -25,19 +27,19 @@ def open_places(workspace: Workspace) -> tuple[FileSystem, FileSystem]:
     source, storage = settings.input_storage, settings.storage
     try:
         return (
-            open_filesystem(workspace.uri(source.base_dir), source.endpoint_url, source.region),
+            open_filesystem(workspace.uri(source.base_dir), source.endpoint_url, source.region, INPUT_BASE),
             open_filesystem(workspace.uri(storage.base), storage.endpoint_url, storage.region),
         )
     except StorageError as error:
         fail(str(error))
 
 
-def index_command(workspace: Workspace, *, as_json: bool) -> None:
+def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = False) -> None:
     """Reconcile, then print what was done."""
     started = time.monotonic()
     source, storage = open_places(workspace)
-    if isinstance(source, LocalFileSystem) and not source.root.is_dir():
-        fail(f"the input folder {source.root} does not exist; make it, or set input_storage.base_dir in settings.yaml")
+    require_input(source)
+    _require_pipeline(workspace)
     if nothing_to_do(workspace, source, storage):
         manifest = SnapshotStore(storage).current()
         area = BuildArea(storage)
@@ -45,8 +47,9 @@ def index_command(workspace: Workspace, *, as_json: bool) -> None:
         changes = asdict(before.changes) if before else {}
         report = summary(manifest, changes, 0, {}, {"written": 0, "reused": _reports(manifest)}, storage, started)
     else:
+        require_writable(storage)
         with progress_on_terminal():
-            reconciled, usage = _reconcile(workspace)
+            reconciled, usage = _reconcile(workspace, allow_empty)
         written = int(reconciled.metadata.get("community_reports", {}).get("reports_written", 0))
         reports = {"written": written, "reused": _reports(reconciled.snapshot) - written}
         report = summary(
@@ -58,17 +61,37 @@ def index_command(workspace: Workspace, *, as_json: bool) -> None:
             storage,
             started,
         )
+    report["rejected"] = _rejected(workspace, storage)
+    report["notes"] = notes(workspace, source, storage, SnapshotStore(storage).current())
     if as_json:
         print_json(report)
     else:
         click.echo(describe(report))
 
 
+def _require_pipeline(workspace: Workspace) -> None:
+    """End the command where the fast method is to read with a pipeline that is not installed."""
+    from graphrag_assets.indexing.noun_phrases import PipelineMissingError, require_pipeline
+
+    if workspace.settings.effective_method == "fast":
+        try:
+            require_pipeline(workspace.settings.extract_graph_nlp.text_analyzer.model_name)
+        except PipelineMissingError as error:
+            fail(str(error))
+
+
+def _rejected(workspace: Workspace, storage: FileSystem) -> list[dict[str, Any]]:
+    """Rows of rejected_inputs as the last look at the input left them."""
+    seen = last_inventory(workspace, BuildArea(storage))
+    rows: list[dict[str, Any]] = seen.rejected.to_pylist() if seen else []
+    return rows
+
+
 def _reports(manifest: Manifest | None) -> int:
     return manifest.tables["community_reports"].rows if manifest else 0
 
 
-def _reconcile(workspace: Workspace) -> tuple[Reconciled, dict[str, Any]]:
+def _reconcile(workspace: Workspace, allow_empty: bool) -> tuple[Reconciled, dict[str, Any]]:
     """Run the reconcile in this process."""
     from graphrag_assets.assets.build import build_definitions
     from graphrag_assets.assets.memory import spare_memory
@@ -81,7 +104,8 @@ def _reconcile(workspace: Workspace) -> tuple[Reconciled, dict[str, Any]]:
     spare_memory()
     with open_instance(workspace) as instance:
         try:
-            done = reconcile(build_definitions(workspace), Index(root=str(workspace.root)), instance)
+            index = Index(root=str(workspace.root))
+            done = reconcile(build_definitions(workspace), index, instance, allow_empty=allow_empty)
         except (RunFailedError, BusyError, SnapshotError, StorageError) as error:
             fail(str(error))
     return done, dict(RUN_USAGE)
@@ -131,18 +155,25 @@ def text_unit_counts(storage: FileSystem, manifest: Manifest | None) -> dict[str
     return counts
 
 
+def text_unit_line(counts: dict[str, int]) -> str:
+    """The counts of text units in words: an empty one was read, and names nothing."""
+    return f"Text units: {counts['ok']} ok, {counts['empty']} without entities, {counts['failed']} failed"
+
+
 def describe(report: dict[str, Any]) -> str:
     """The report as text."""
     documents, llm = report["documents"], report["llm"]
     lines = [
         "Documents: " + ", ".join(f"{count} {name}" for name, count in documents.items()),
-        "Text units: " + ", ".join(f"{count} {name}" for name, count in report["text_units"].items()),
+        text_unit_line(report["text_units"]),
         f"Model calls: {llm['calls']} ({llm['cached']} answered from the cache), {llm['prompt_tokens']} + "
         f"{llm['completion_tokens']} tokens, {llm['usd']:.4f} USD"
         + (f" ({llm['unpriced_calls']} calls of unknown price not counted)" if llm["unpriced_calls"] else ""),
         "",
         table([{"table": name, "rows": rows} for name, rows in report["tables"].items()], ["table", "rows"]),
         "",
+        *(line for line in rejections(report["rejected"])),
+        *(f"Note: {note}." for note in report["notes"]),
         f"Published snapshot {report['snapshot']} in {report['seconds']:.1f} s.",
     ]
     return "\n".join(lines)

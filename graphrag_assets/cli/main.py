@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from graphrag_assets import __version__
+from graphrag_assets.cli.errors import Commands
 from graphrag_assets.cli.output import fail, print_json
 from graphrag_assets.machine import keep_memory_small
 
@@ -50,7 +51,7 @@ def _prepare(root: Path | None, verbose: bool) -> Any:
         fail(str(error))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="graphrag-assets")
 def main() -> None:
     """Graph RAG as a Dagster project: index a folder of documents, ask questions, get cited answers."""
@@ -93,14 +94,19 @@ def init(
 
 @main.command()
 @click.option("--method", type=click.Choice(["standard", "fast"]), help="Method for this run (default: settings).")
+@click.option(
+    "--allow-empty",
+    is_flag=True,
+    help="Delete all documents where the input holds none any more, or those of a folder that cannot be read.",
+)
 @_common
-def index(method: str | None, root: Path | None, as_json: bool, verbose: bool) -> None:
+def index(method: str | None, allow_empty: bool, root: Path | None, as_json: bool, verbose: bool) -> None:
     """Bring the index to the state of the input, then publish a snapshot."""
     from graphrag_assets.cli.index import index_command
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    index_command(_prepare(root, verbose), as_json=as_json)
+    index_command(_prepare(root, verbose), as_json=as_json, allow_empty=allow_empty)
 
 
 @main.command()

@@ -13,8 +13,9 @@ import click
 
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.automation.plan import last_inventory, missing_work
-from graphrag_assets.cli.index import open_places, text_unit_counts
+from graphrag_assets.cli.index import open_places, text_unit_counts, text_unit_line
 from graphrag_assets.cli.output import print_json, table
+from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import file_changes
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
@@ -22,7 +23,7 @@ from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
 
-#: Failed and rejected rows that the text output lists; --json has all of them.
+#: Failed rows that the text output lists; --json has all of them. Rejected files are all listed.
 SHOWN = 10
 
 
@@ -66,6 +67,10 @@ def _waiting(
     workspace: Workspace, source: FileSystem, storage: FileSystem, manifest: Manifest | None
 ) -> dict[str, Any]:
     """Files that changed since the last look, and stages that settings or earlier failures leave to be done."""
+    try:
+        require_input(source)
+    except InputError as error:
+        return {"files": {}, "batches": [], "stages": [], "problem": str(error)}
     before = last_inventory(workspace, BuildArea(storage))
     changes = file_changes(source, workspace.settings, before)
     waiting: dict[str, Any] = {"files": changes, "batches": [], "stages": []}
@@ -95,16 +100,17 @@ def _describe(report: dict[str, Any]) -> str:
     if published is None:
         lines.append("Nothing is published yet: run graphrag-assets index")
     else:
-        units = ", ".join(f"{count} {name}" for name, count in published["text_units"].items())
         lines += [
             f"Published: snapshot {published['snapshot']} of {published['created']}, method {published['method']}",
-            f"Text units: {units}",
+            text_unit_line(published["text_units"]),
             "",
             table([{"table": n, "rows": r} for n, r in published["tables"].items()], ["table", "rows"]),
             "",
         ]
     files = waiting["files"]
-    if any(files.values()) or waiting["batches"] or waiting["stages"]:
+    if problem := waiting.get("problem"):
+        lines.append(f"Waiting: {problem}")
+    elif any(files.values()) or waiting["batches"] or waiting["stages"]:
         seen = ", ".join(f"{count} {name}" for name, count in files.items() if count) or "none changed"
         lines.append(
             f"Waiting: files {seen}; {len(waiting['batches'])} batches; stages {', '.join(waiting['stages']) or 'none'}"
@@ -114,15 +120,16 @@ def _describe(report: dict[str, Any]) -> str:
     for name, columns in (
         ("failed_text_units", ["id", "status", "reason"]),
         ("failed_reports", ["community", "title", "reason"]),
-        ("rejected_inputs", ["file", "location", "reason"]),
+        ("rejected_inputs", ["file", "location", "reason", "detail"]),
     ):
         rows = report[name]
         if rows:
             reasons = Counter(row["reason"] for row in rows).most_common()
             lines += ["", f"{name.replace('_', ' ').capitalize()}: {len(rows)}"]
-            lines.append(table(rows[:SHOWN], columns))
-            if len(rows) > SHOWN:
-                lines.append(f"… {len(rows) - SHOWN} more; by reason: {', '.join(f'{n} {r}' for r, n in reasons[:5])}")
+            shown = len(rows) if name == "rejected_inputs" else SHOWN
+            lines.append(table(rows[:shown], columns))
+            if len(rows) > shown:
+                lines.append(f"… {len(rows) - shown} more; by reason: {', '.join(f'{n} {r}' for r, n in reasons[:5])}")
     return "\n".join(lines)
 
 

@@ -91,7 +91,9 @@ async def extract_graph(
     examples = example_titles(prompt)
     merged = merge_answers((without_echoes(answer, text, examples) for answer in said.answers), row)
     merged.attempts, merged.reason = said.attempts, said.reason
-    merged.status = "empty" if said.status == "ok" and not merged.entities else said.status
+    merged.status = said.status
+    if said.status == "ok" and not merged.entities:
+        merged.status, merged.reason = "empty", said.reason or "the model found no entity"
     return merged
 
 

@@ -37,6 +37,12 @@ class NlpSettings(Protocol):
     def text_analyzer(self) -> PhraseSettings: ...  # noqa: D102
 
 
+def is_read(model_name: str, language: str) -> bool:
+    """Whether a pipeline reads texts in a language (empty: not known); rules read the others."""
+    reads = pipeline_language(model_name)
+    return language in ("", reads) or reads == "xx"
+
+
 def analyse_text_unit(text_unit_id: str, text: str, settings: NlpSettings, language: str = "") -> TextUnitRows:
     """Rows of one text unit.
 
@@ -50,11 +56,8 @@ def analyse_text_unit(text_unit_id: str, text: str, settings: NlpSettings, langu
         PipelineMissingError: The spaCy pipeline is not installed.
     """
     analyzer = settings.text_analyzer
-    reads = pipeline_language(analyzer.model_name)
-    if language in ("", reads) or reads == "xx":
-        mentions = find_mentions(text, analyzer)
-    else:
-        mentions = find_mentions_by_rules(text, analyzer, language)
+    by_pipeline = is_read(analyzer.model_name, language)
+    mentions = find_mentions(text, analyzer) if by_pipeline else find_mentions_by_rules(text, analyzer, language)
     return text_unit_rows(text_unit_id, text, mentions, sentences(text), settings.cooccurrence)
 
 

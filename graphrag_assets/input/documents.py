@@ -9,7 +9,7 @@ from typing import Any
 
 from graphrag_assets.ids import digest, digest_json, document_id
 
-#: Reasons of rejections after which the document could be used all the same: they are to be looked at.
+#: Reasons of rejections after which nothing is missing from the index: they are to be looked at.
 WARNINGS = frozenset(
     {
         "duplicate_column",
@@ -17,6 +17,7 @@ WARNINGS = frozenset(
         "encoding_doubtful",
         "front_matter",
         "invalid_bytes",
+        "link_to_folder",
         "lone_surrogate",
         "missing_cells",
         "no_id",
@@ -86,7 +87,7 @@ class Rejection:
     Args:
         file: Path relative to the input.
         location: Place in the file, such as ``line 6``, ``row 2`` or ``page 3``; empty for the whole file.
-        reason: Short code, such as empty, binary, encoding, no_text_column, broken, too_large.
+        reason: Short code, such as empty, binary, encoding, no_text_column, broken, too_large, link_outside.
         detail: What was found, what was expected and how to mend it.
     """
 
@@ -97,7 +98,7 @@ class Rejection:
 
     @property
     def is_warning(self) -> bool:
-        """Whether the document was used all the same."""
+        """Whether nothing is missing from the index for it."""
         return self.reason in WARNINGS
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from graphrag_assets.input.language import detect_language, script
+from graphrag_assets.input.language import likeliest_language, script
 from graphrag_assets.input.language_profiles import (
     COMMON_LATIN,
     FREQUENT_HAN,
@@ -132,7 +132,7 @@ class _Judge:
     """Judges how well a character outside ASCII stands where it stands, from -3 to 1."""
 
     def __init__(self, text: str) -> None:
-        language = detect_language(text)
+        language = likeliest_language(text)
         self.special = SPECIAL_LETTERS.get(language, frozenset())
         self.base = -_UNKNOWN_LANGUAGE if language == "" and len(text) >= _LONG_ENOUGH_FOR_LANGUAGE else 0.0
         # No language writes most of its Latin letters with marks, but wrong decodings of other scripts look like that.

@@ -9,9 +9,27 @@ from typing import Protocol
 from graphrag_assets.input.documents import FileContents, Rejection
 from graphrag_assets.input.readers import FORMATS, extension, printable_path, read_bytes, too_large
 from graphrag_assets.settings import InputSettings
-from graphrag_assets.storage.filesystem import FileInfo, FileSystem
+from graphrag_assets.storage.filesystem import FileInfo, FileSystem, LocalFileSystem
 
 _ESCAPES = re.compile(r"(?:\\x[0-9a-f]{2})+")
+
+
+class InputError(Exception):
+    """The input as a whole cannot be used; the message names the folder and how to mend it."""
+
+
+def require_input(filesystem: FileSystem) -> None:
+    """Make sure that there is an input: a folder that is missing must not be taken for one without documents.
+
+    Raises:
+        InputError: The input is a local folder that does not exist, or no folder.
+    """
+    if not isinstance(filesystem, LocalFileSystem) or filesystem.root.is_dir():
+        return
+    what = "is not a folder" if filesystem.root.exists() else "does not exist"
+    raise InputError(
+        f"the input folder {filesystem.root} {what}; make it, or set {filesystem.setting} in settings.yaml"
+    )
 
 
 class Readable(Protocol):
@@ -27,7 +45,8 @@ def list_inputs(filesystem: FileSystem, settings: InputSettings) -> list[FileInf
 
     Hidden files and folders (a name that begins with a dot, and the ``~$`` files that Office leaves beside open
     documents) are passed over unless the settings ask for them. With a type other than ``auto`` only files of that type
-    are taken, or, where there is a pattern, the files that match it.
+    are taken, or, where there is a pattern, the files that match it. What cannot be read, such as a link that leads out
+    of the folder, is listed by the same rules, except that the name of a folder says nothing about the files in it.
 
     Args:
         filesystem: Where the input lies.
@@ -39,22 +58,30 @@ def list_inputs(filesystem: FileSystem, settings: InputSettings) -> list[FileInf
 
     Raises:
         ValueError: The pattern is no regular expression.
+        StorageError: The input cannot be listed.
     """
     try:
         pattern = re.compile(settings.file_pattern) if settings.file_pattern else None
     except re.error as error:
         raise ValueError(f"input.file_pattern {settings.file_pattern!r} is no regular expression: {error}") from error
 
-    def wanted(path: str) -> bool:
+    def wanted(info: FileInfo) -> bool:
+        path = info.path
         if not settings.hidden_files and any(part.startswith((".", "~$")) for part in path.split("/")):
             return False
+        if info.problem and info.problem.is_folder:
+            return True
         if pattern is not None:
             return pattern.search(path) is not None
         return settings.type == "auto" or FORMATS.get(extension(path)) == settings.type
 
-    listed = [info for info in filesystem.list() if wanted(info.path)]
-    printable = [dataclasses.replace(info, path=printable_path(info.path)) for info in listed]
-    return sorted(printable, key=lambda info: info.path)
+    listed = [info for info in filesystem.entries() if wanted(info)]
+    return sorted(map(_printable, listed), key=lambda info: info.path)
+
+
+def _printable(info: FileInfo) -> FileInfo:
+    problem = info.problem and dataclasses.replace(info.problem, detail=printable_path(info.problem.detail))
+    return dataclasses.replace(info, path=printable_path(info.path), problem=problem)
 
 
 def read_contents(filesystem: Readable, file: FileInfo, settings: InputSettings) -> tuple[FileContents, bytes | None]:
@@ -73,6 +100,8 @@ def read_contents(filesystem: Readable, file: FileInfo, settings: InputSettings)
         Exception: The file system itself fails, such as an unreachable server: then nothing is known of the file, and
             it must not be taken for one without documents.
     """
+    if file.problem:
+        return _rejected(file.path, file.problem.reason, file.problem.detail), None
     if file.size > settings.max_file_bytes:
         return _rejected(file.path, "too_large", too_large(file.size, settings)), None
     try:

@@ -7,6 +7,7 @@ or a run that died leaves nothing behind. Only files whose size, time or entity 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from graphrag_assets.input.batches import assign_batches
 from graphrag_assets.input.documents import WARNINGS
 from graphrag_assets.input.folder import list_inputs, read_contents
+from graphrag_assets.input.language import detect_language
 from graphrag_assets.progress import Progress
 from graphrag_assets.settings import Settings
 from graphrag_assets.storage.filesystem import FileInfo, FileSystem
@@ -62,11 +64,16 @@ def _rows_by_file(table: pa.Table) -> dict[str, list[dict[str, object]]]:
     return found
 
 
+def _tag(info: FileInfo) -> str:
+    """What the listing tells of a file's state beside size and time; a right that is given changes neither of them."""
+    return f"{info.problem.reason}: {info.problem.detail}" if info.problem else info.etag
+
+
 def _unchanged(info: FileInfo, seen: Mapping[str, object] | None) -> bool:
     """Whether a file is as it was: an equal entity tag, or equal size and time."""
     if seen is None or info.size != seen["size"]:
         return False
-    return info.etag == seen["etag"] if info.etag else info.modified == seen["modified"]
+    return _tag(info) == seen["etag"] if _tag(info) or seen["etag"] else info.modified == seen["modified"]
 
 
 def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory | None = None) -> Inventory:
@@ -152,6 +159,7 @@ def _read(
             "content_hash": document.content_hash,
             "characters": len(document.text),
             "bytes": len(document.text.encode("utf-8", "surrogatepass")),
+            "language": settings.language or detect_language(document.text),
         }
         for document in contents.documents
     ]
@@ -162,7 +170,7 @@ def _read(
         "file": info.path,
         "size": info.size,
         "modified": info.modified,
-        "etag": info.etag,
+        "etag": _tag(info),
         "content_hash": hashlib.sha256(data).hexdigest() if data is not None else "",
         "encoding": contents.encoding or "",
         "documents": len(documents),
@@ -180,6 +188,13 @@ def compare(before: Mapping[str, str], now: Mapping[str, str], rejected: int) ->
     edited = sum(1 for key, value in now.items() if key in before and before[key] != value)
     added = len(now.keys() - before.keys())
     return Changes(added, edited, len(before.keys() - now.keys()), len(now) - added - edited, rejected)
+
+
+def common_language(inventory: pa.Table) -> str:
+    """Language of most documents whose language is known: what the others are taken to be in; empty where there is none."""
+    counts = Counter(language for language in inventory["language"].to_pylist() if language)
+    language, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    return language if 2 * count > counts.total() else ""
 
 
 def documents_of(inventory: pa.Table, batch: str) -> pa.Table:

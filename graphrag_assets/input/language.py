@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 
 from graphrag_assets.input.language_profiles import STOP_WORDS, TELLING_LETTERS
 
 #: Characters of a text that are looked at: a third each from its beginning, middle and end.
 _SAMPLE = 24_000
-#: Words below which stop words say too little.
+#: Words below which stop words say too little even for a guess.
 _FEWEST_WORDS = 4
-#: Words below which telling letters count without a stop word.
+#: Words below which a guess takes telling letters without a stop word.
 _FEW_WORDS = 15
+#: Words below which a share proves little: there, words and letters must speak for one language and for no other.
+_SHORT = 30
+#: Least evidence for the language of a short text. A stop word that no other language has is 1, a telling letter 0.5.
+_LEAST_EVIDENCE = 0.6
+#: How many times the evidence for the next language it must be.
+_LEAST_LEAD = 2.0
 #: Least share of words that are stop words of the language; running text of the languages listed has 0.2 to 0.5.
 _LEAST_SHARE = 0.07
 
@@ -98,14 +105,28 @@ def script(character: str) -> str:
 
 
 def detect_language(text: str) -> str:
-    """Language of a text.
+    """Language of a text, where the text is evidence enough for it.
 
     Args:
         text: Any text; long ones are sampled.
 
     Returns:
-        ISO 639-1 code; empty when the text is too short or nothing fits well enough.
+        ISO 639-1 code; empty when nothing fits well enough, as in a short text of names or of words that several
+        languages have.
     """
+    return _detect(text, _by_evidence)
+
+
+def likeliest_language(text: str) -> str:
+    """Language that fits a text best, be it by a single common word; empty where none fits.
+
+    Enough to say which letters to expect, not to treat a text as one in that language.
+    """
+    return _detect(text, _by_share)
+
+
+def _detect(text: str, by_words: Callable[[str, tuple[str, ...]], str]) -> str:
+    """Language by script, and by words where several languages share the script."""
     sample = unicodedata.normalize("NFC", _sample(text))
     # Counting each distinct character once keeps this fast.
     scripts: Counter[str] = Counter()
@@ -123,7 +144,7 @@ def detect_language(text: str) -> str:
     if dominant in _LANGUAGE_OF_SCRIPT:
         return _LANGUAGE_OF_SCRIPT[dominant]
     candidates = _LATIN if dominant == "latin" else _LANGUAGES_OF_SCRIPT.get(dominant, ())
-    return _by_words(sample.lower(), candidates)
+    return by_words(sample, candidates)
 
 
 def _sample(text: str) -> str:
@@ -134,13 +155,17 @@ def _sample(text: str) -> str:
     return " ".join((text[:third], text[middle : middle + third], text[-third:]))
 
 
-def _by_words(text: str, candidates: tuple[str, ...]) -> str:
+def _words(text: str) -> list[str]:
+    return [word.replace("’", "'") for word in _WORD.findall(text)]
+
+
+def _by_share(text: str, candidates: tuple[str, ...]) -> str:
     """The candidate with the greatest share of stop words, helped by telling letters."""
-    words = Counter(word.replace("’", "'") for word in _WORD.findall(text))
-    n_words = sum(words.values())
+    words = Counter(_words(text.lower()))
+    n_words = words.total()
     if n_words < _FEWEST_WORDS or not candidates:
         return ""
-    letters = Counter(text)
+    letters = Counter(text.lower())
     n_letters = sum(count for letter, count in letters.items() if letter.isalpha())
     shares = {
         language: sum(words[word] * (0.5 if len(word) == 1 else 1.0) for word in STOP_WORDS[language]) / n_words
@@ -159,3 +184,30 @@ def _telling(letters: Counter[str], n_letters: int, language: str) -> float:
     """What the letters that few languages use add to a score."""
     found = sum(letters[letter] for letter in TELLING_LETTERS.get(language, ""))
     return min(0.15, 3 * found / max(1, n_letters))
+
+
+def _by_evidence(text: str, candidates: tuple[str, ...]) -> str:
+    """The candidate with the greatest share in a long text; that for which a short one speaks clearly, else none.
+
+    In a short text a word counts by how few of the candidates have it, once, and half where it is capitalised or a single letter: it may
+    be part of a name, as in *Van Gogh* or *El Paso*.
+    """
+    words = _words(text)
+    if len(words) >= _SHORT or not candidates:
+        return _by_share(text, candidates)
+    weights: dict[str, float] = {}
+    for word in words:
+        weight = (1.0 if word.islower() else 0.5) * (0.5 if len(word) == 1 else 1.0)
+        weights[word.lower()] = max(weight, weights.get(word.lower(), 0.0))
+    letters = set(text.lower())
+    evidence = {
+        language: sum(0.5 for letter in TELLING_LETTERS.get(language, "") if letter in letters)
+        for language in candidates
+    }
+    for word, weight in weights.items():
+        having = [language for language in candidates if word in STOP_WORDS[language]]
+        for language in having:
+            evidence[language] += weight / len(having)
+    best, second = sorted(evidence, key=lambda language: (-evidence[language], language))[:2]
+    clear = evidence[best] >= max(_LEAST_EVIDENCE, _LEAST_LEAD * evidence[second])
+    return best if clear else ""

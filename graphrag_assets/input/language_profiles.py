@@ -12,7 +12,9 @@ STOP_WORDS: dict[str, frozenset[str]] = {
         "en": (
             "the of and to a in i is that was he for it with as his on be at by had not are but from or have an "
             "they which one you were her she all there would their we him been has when who will more no if out "
-            "so said what"
+            "so said what over up my me our us its how now into about than then some can only other could these "
+            "those may do does did your after where most through before between just very any also under while "
+            "down again too here because should against both each why am"
         ),
         "de": (
             "der die und in den von zu das mit sich des auf für ist im dem nicht ein eine als auch es an werden "

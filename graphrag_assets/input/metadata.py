@@ -22,6 +22,26 @@ _ISO_DATE = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ]\d{2}:\d{2}.*)?)?)?")
 _PDF_DATE = re.compile(r"D:(\d{4})(\d{2})?(\d{2})?(\d{2})?(\d{2})?(\d{2})?")
 
 
+#: What programs write as the title of a document to which nobody gave one, in lower case.
+_NO_TITLE = re.compile(
+    r"""\(?(?:untitled|unknown|anonymous|unspecified|no\ title|title|none|null)\)?(?:[\s-]*\d+)?
+    | (?:untitled|new|blank)\s(?:document|page|file|presentation|spreadsheet)(?:\s*\d+)?
+    | (?:word|microsoft\ word|pdf)\sdocument | (?:microsoft\ )?powerpoint[\s-]+(?:presentation|präsentation)
+    | (?:document|doc|dokument|documento|page|slide|layout|print|scan|book|presentation|презентация|документ)[\s_-]*\d*
+    | microsoft\ (?:word|excel|powerpoint|office\ \w+)\s*-\s.*      # the name of the file that was printed
+    | (?:file:/+|[a-z]:[\\/]|\\\\|/\S+/\S+$).*                           # a path
+    | about:blank | \S+\.(?:docx?|dotx?|odt|rtf|pdf|pptx?|xlsx?|indd|qxd|tex|dvi|ps|html?|txt|tmp)""",
+    re.VERBOSE,
+)
+_LONGEST_NO_TITLE = 300
+
+
+def meant_title(title: str) -> str:
+    """The title that a file states; empty where a program wrote it and it says nothing, or names another file."""
+    title = " ".join(title.split())
+    return "" if len(title) <= _LONGEST_NO_TITLE and _NO_TITLE.fullmatch(title.lower()) else title
+
+
 def json_able(value: Any, depth: int = 0) -> Any:
     """A value as JSON can hold it: dates as ISO 8601, bytes as base64, numbers that are none as null, texts cleaned.
 

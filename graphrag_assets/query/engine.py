@@ -65,6 +65,11 @@ async def ask(
         raise QueryError("the question is empty")
     if method != "auto" and method not in _SEARCHES:
         raise QueryError(f"there is no search method {method!r}; there are auto, {', '.join(_SEARCHES)}")
+    if not (index.count("documents") or index.count("text_units")):
+        raise QueryError(
+            f"the index holds no documents (snapshot {index.snapshot}): put documents into "
+            f"{index.workspace.uri(index.settings.input_storage.base_dir)} and run graphrag-assets index"
+        )
     watch = Stopwatch()
     async with AsyncExitStack() as stack:
         with watch.step("models"):

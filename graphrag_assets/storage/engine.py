@@ -6,7 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.machine import cores
-from graphrag_assets.storage.filesystem import FileSystem, S3FileSystem
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.s3 import S3FileSystem
 
 if TYPE_CHECKING:
     import duckdb

@@ -6,19 +6,37 @@ closed by an exception publishes half a file, so nothing here streams to a final
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from obstore.store import S3Store
+#: The settings that name the two places of a workspace; errors name the one at fault.
+STORAGE_BASE, INPUT_BASE = "storage.base", "input_storage.base_dir"
 
 
 class StorageError(Exception):
     """A storage address cannot be used; the message says which, why, and how to mend it."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why an entry of a folder cannot be read.
+
+    Args:
+        reason: Short code: broken_link, link_outside, link_to_folder, not_a_file, unreadable or unreadable_folder.
+        detail: What it is, and how to mend it.
+        is_folder: Whether it stands for a folder, so that its name says nothing about the files in it.
+    """
+
+    reason: str
+    detail: str
+    is_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,21 +48,32 @@ class FileInfo:
         size: Size in bytes.
         modified: Time of modification in seconds since 1970-01-01 UTC.
         etag: Entity tag of the object store; empty for local files.
+        problem: Why it is no file that can be read; None for one that can.
     """
 
     path: str
     size: int
     modified: float
     etag: str = ""
+    problem: Problem | None = None
 
 
 class FileSystem(Protocol):
     """Files below a base folder or prefix. Paths are relative to it, with forward slashes."""
 
     base: str
+    setting: str
 
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Files below a folder, at any depth, sorted by path. A folder that does not exist is empty."""
+        ...
+
+    def entries(self) -> Iterator[FileInfo]:
+        """Everything below the base that holds or may hold files, also what cannot be read, sorted by path.
+
+        Raises:
+            StorageError: The base itself cannot be listed.
+        """
         ...
 
     def read(self, path: str) -> bytes:
@@ -89,34 +118,114 @@ class LocalFileSystem:
 
     Args:
         base: The folder; it need not exist.
+        setting: Setting that names it, for errors.
     """
 
-    def __init__(self, base: str | Path) -> None:
+    def __init__(self, base: str | Path, setting: str = STORAGE_BASE) -> None:
         self.root = Path(base).absolute()
         self.base = str(self.root)
+        self.setting = setting
 
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """See :meth:`FileSystem.list`. Links to files are followed only where they stay inside the base."""
-        yield from sorted(self._walk(self._path(prefix) if prefix else self.root), key=lambda info: info.path)
+        found = self._walk(self._path(prefix) if prefix else self.root, strict=True)
+        yield from sorted((info for info in found if info.problem is None), key=lambda info: info.path)
 
-    def _walk(self, folder: Path) -> Iterator[FileInfo]:
+    def entries(self) -> Iterator[FileInfo]:
+        """See :meth:`FileSystem.entries`."""
+        yield from sorted(self._walk(self.root, strict=False), key=lambda info: info.path)
+
+    def _walk(self, folder: Path, strict: bool) -> Iterator[FileInfo]:
+        """Entries that are no folders, and folders that cannot be listed; where ``strict``, those are errors."""
         pending = [str(folder)]
         while pending:
+            current = pending.pop()
             try:
-                entries = list(os.scandir(pending.pop()))
-            except (FileNotFoundError, NotADirectoryError):
+                entries = list(os.scandir(current))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if strict or current == self.base:
+                    raise self._unusable("cannot be listed", error, _READABLE) from error
+                problem = Problem("unreadable_folder", f"the folder cannot be read: {_told(error)}", is_folder=True)
+                yield self._entry(current, problem)
                 continue
             for entry in entries:
-                if entry.is_symlink() and not self._inside(entry.path):
-                    continue
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
-                elif entry.is_file():
-                    stat = entry.stat()
-                    yield FileInfo(Path(entry.path).relative_to(self.root).as_posix(), stat.st_size, stat.st_mtime)
+                else:
+                    yield self._entry(entry.path, self._problem(entry))
 
-    def _inside(self, path: str) -> bool:
-        return Path(path).resolve().is_relative_to(self.root.resolve())
+    def _entry(self, path: str, problem: Problem | None) -> FileInfo:
+        """The entry at a path; one that cannot be read has no size, and the time of its own, not of a link's target."""
+        name = Path(path).relative_to(self.root).as_posix()
+        try:
+            found = os.stat(path, follow_symlinks=problem is None)
+        except OSError as error:  # gone since it was listed
+            problem = problem or Problem("unreadable", f"the file cannot be read: {_told(error)}")
+            return FileInfo(name, 0, 0.0, problem=problem)
+        return FileInfo(name, 0 if problem else found.st_size, found.st_mtime, problem=problem)
+
+    def _problem(self, entry: os.DirEntry[str]) -> Problem | None:
+        """Why an entry that is no folder cannot be read; None where it can."""
+        try:
+            mode = entry.stat().st_mode
+        except OSError as error:
+            if entry.is_symlink():
+                what = f"the link leads to {os.readlink(entry.path)}, which cannot be followed: {_told(error)}"
+                return Problem("broken_link", f"{what}; mend the link or remove it")
+            return Problem("unreadable", f"the file cannot be read: {_told(error)}")
+        folder = stat.S_ISDIR(mode)
+        if entry.is_symlink():
+            # Relative, so that equal folders give equal tables wherever they lie.
+            target = os.path.relpath(os.path.realpath(entry.path), os.path.realpath(self.root))
+            if target.split(os.sep)[0] == os.pardir:
+                mend = f"put a copy there, or set {self.setting} to a folder that holds both"
+                return Problem("link_outside", f"the link leads to {target}, outside of the folder; {mend}", folder)
+            if folder:
+                detail = f"the link leads to the folder {target}, whose files are read there and not a second time"
+                return Problem("link_to_folder", detail, is_folder=True)
+        if not stat.S_ISREG(mode):
+            kind = next((name for test, name in _KINDS if test(mode)), "special file")
+            return Problem("not_a_file", f"it is a {kind}, not a file; remove it or replace it by a file")
+        if not os.access(entry.path, os.R_OK):
+            return Problem("unreadable", "the file cannot be read: Permission denied; give the right to read it")
+        return None
+
+    def _unusable(self, what: str, error: OSError, mend: str) -> StorageError:
+        cause = f"{_told(error)} ({error.filename})" if error.filename else _told(error)
+        return StorageError(
+            f"{self.setting}: {self.base} {what}: {cause}; {mend}, or set {self.setting} in settings.yaml"
+        )
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Say in words why a file of the index cannot be read; that there is none is for the caller.
+
+        Raises:
+            StorageError: It cannot.
+        """
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise self._unusable("cannot be read", error, _READABLE) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say in words why the place cannot be written.
+
+        Raises:
+            StorageError: It cannot.
+        """
+        try:
+            yield
+        except (FileExistsError, NotADirectoryError) as error:
+            raise self._unusable("cannot be written, since a part of the path is a file", error, "remove it") from error
+        except OSError as error:
+            mend = "free space on the disk" if error.errno in _FULL else "give the right to write there"
+            raise self._unusable("cannot be written", error, mend) from error
 
     def _path(self, path: str) -> Path:
         full = self.root / path
@@ -131,17 +240,19 @@ class LocalFileSystem:
     def write(self, path: str, data: bytes) -> None:
         """See :meth:`FileSystem.write`: a temporary file, flushed to disk, renamed."""
         target = self._path(path)
-        temporary = self._temporary(target, data)
-        try:
-            os.replace(temporary, target)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        with self._writing():
+            temporary = self._temporary(target, data)
+            try:
+                os.replace(temporary, target)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
 
     def create(self, path: str, data: bytes) -> None:
         """See :meth:`FileSystem.create`: a hard link fails where the name is taken."""
         target = self._path(path)
-        temporary = self._temporary(target, data)
+        with self._writing():
+            temporary = self._temporary(target, data)
         try:
             os.link(temporary, target)
         finally:
@@ -163,8 +274,9 @@ class LocalFileSystem:
     def copy(self, source: str, target: str) -> None:
         """See :meth:`FileSystem.copy`: a hard link where the disk can (writes replace files, never change them)."""
         to = self._path(target)
-        to.parent.mkdir(parents=True, exist_ok=True)
-        to.unlink(missing_ok=True)
+        with self._writing():
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.unlink(missing_ok=True)
         try:
             os.link(self._path(source), to)
         except FileNotFoundError:
@@ -185,118 +297,58 @@ class LocalFileSystem:
         return str(self.root / path)
 
 
-class S3FileSystem:
-    """Objects below an S3 prefix, on any S3-compatible server.
+_READABLE = "make it a folder that can be read"
 
-    Credentials come by the usual AWS chain: environment variables, profile, container or instance role.
+#: What an entry can be beside a file and a folder.
+_KINDS = (
+    (stat.S_ISFIFO, "named pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def _told(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def require_writable(filesystem: FileSystem) -> None:
+    """Write and delete a small file, so that a place that cannot be written is told before any work is done.
+
+    Raises:
+        StorageError: The place cannot be written; the message names the setting, the cause and how to mend it.
+    """
+    filesystem.write(_PROBE, b"")
+    with suppress(Exception):  # a place where nothing may be deleted can be written
+        filesystem.delete(_PROBE)
+
+
+_PROBE = ".writable"
+
+
+def open_filesystem(
+    base: str, endpoint_url: str | None = None, region: str | None = None, setting: str = STORAGE_BASE
+) -> FileSystem:
+    """Open a folder or an s3:// address.
 
     Args:
-        base: s3://bucket/prefix.
+        base: Folder, file:// or s3:// address.
         endpoint_url: Address of an S3-compatible server; None for AWS.
-        region: Region of the bucket; None: from the environment, else us-east-1.
-    """
-
-    def __init__(self, base: str, endpoint_url: str | None = None, region: str | None = None) -> None:
-        self.base = base.rstrip("/")
-        self.bucket, _, self.prefix = self.base.removeprefix("s3://").partition("/")
-        if not self.bucket:
-            raise StorageError(f"storage address {base!r} names no bucket; expected s3://bucket/prefix")
-        self.endpoint_url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        self.region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-        self._store: S3Store | None = None
-
-    @property
-    def store(self) -> S3Store:
-        """The client, made at first use."""
-        if self._store is None:
-            import boto3
-            from obstore.auth.boto3 import Boto3CredentialProvider
-            from obstore.store import S3Store
-
-            options: dict[str, object] = {"region": self.region, "prefix": self.prefix or None}
-            if self.endpoint_url:
-                options["endpoint"] = self.endpoint_url
-                options["client_options"] = {"allow_http": self.endpoint_url.startswith("http://")}
-            provider = Boto3CredentialProvider(boto3.Session(region_name=self.region))
-            self._store = S3Store(self.bucket, credential_provider=provider, **options)  # type: ignore[arg-type]
-        return self._store
-
-    def list(self, prefix: str = "") -> Iterator[FileInfo]:
-        """See :meth:`FileSystem.list`."""
-        import obstore
-
-        infos = []
-        for chunk in obstore.list(self.store, prefix=prefix or None):
-            for item in chunk:
-                if not item["path"].endswith("/"):
-                    infos.append(
-                        FileInfo(item["path"], item["size"], item["last_modified"].timestamp(), item["e_tag"] or "")
-                    )
-        yield from sorted(infos, key=lambda info: info.path)
-
-    def read(self, path: str) -> bytes:
-        """See :meth:`FileSystem.read`."""
-        import obstore
-
-        return bytes(obstore.get(self.store, path).bytes())
-
-    def write(self, path: str, data: bytes) -> None:
-        """See :meth:`FileSystem.write`: one put, or a multipart upload that appears when it is complete."""
-        import obstore
-
-        obstore.put(self.store, path, data)
-
-    def create(self, path: str, data: bytes) -> None:
-        """See :meth:`FileSystem.create`: a put with If-None-Match."""
-        import obstore
-        from obstore.exceptions import AlreadyExistsError
-
-        try:
-            obstore.put(self.store, path, data, mode="create", use_multipart=False)
-        except AlreadyExistsError as error:
-            raise FileExistsError(f"{self.base}/{path} exists") from error
-
-    def copy(self, source: str, target: str) -> None:
-        """See :meth:`FileSystem.copy`: a copy inside the server."""
-        import obstore
-
-        obstore.copy(self.store, source, target)
-
-    def delete(self, path: str) -> None:
-        """See :meth:`FileSystem.delete`."""
-        import obstore
-
-        try:
-            obstore.delete(self.store, path)
-        except FileNotFoundError:
-            return
-
-    def exists(self, path: str) -> bool:
-        """See :meth:`FileSystem.exists`."""
-        import obstore
-
-        try:
-            obstore.head(self.store, path)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def uri(self, path: str) -> str:
-        """See :meth:`FileSystem.uri`: the s3:// address."""
-        return f"{self.base}/{path}"
-
-
-def open_filesystem(base: str, endpoint_url: str | None = None, region: str | None = None) -> FileSystem:
-    """Open a folder or an s3:// address.
+        region: Region of the bucket.
+        setting: Setting that names the place, for errors.
 
     Raises:
         StorageError: The address has a scheme other than s3:// or file://.
     """
     scheme, separator, rest = base.partition("://")
     if not separator:
-        return LocalFileSystem(base)
+        return LocalFileSystem(base, setting)
     if scheme == "s3":
-        return S3FileSystem(base, endpoint_url, region)
+        from graphrag_assets.storage.s3 import S3FileSystem
+
+        return S3FileSystem(base, endpoint_url, region, setting)
     if scheme == "file":
-        return LocalFileSystem(rest)
-    raise StorageError(f"storage address {base!r}: only folders and s3://bucket/prefix are supported, not {scheme}://")
+        return LocalFileSystem(rest, setting)
+    raise StorageError(f"{setting}: {base!r}: only folders and s3://bucket/prefix are supported, not {scheme}://")

@@ -64,5 +64,6 @@ def read_row_count(filesystem: FileSystem, path: str) -> int:
 
 def _source(filesystem: FileSystem, path: str) -> pa.NativeFile | pa.BufferReader:
     if isinstance(filesystem, LocalFileSystem):
-        return pa.memory_map(filesystem.uri(path))
+        with filesystem.reading():
+            return pa.memory_map(filesystem.uri(path))
     return pa.BufferReader(filesystem.read(path))

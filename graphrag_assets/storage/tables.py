@@ -41,6 +41,7 @@ INPUT_INVENTORY = Table(
         _c("content_hash", pa.string(), "Hash of text, title and metadata: the version of the document."),
         _c("characters", pa.int64(), "Length of the text in characters."),
         _c("bytes", pa.int64(), "Length of the text in UTF-8 bytes."),
+        _c("language", pa.string(), "Language as set, or as the text is evidence for (ISO 639-1); empty when unsure."),
     ),
     order=("path",),
 )
@@ -52,7 +53,11 @@ INPUT_FILES = Table(
         _c("file", pa.string(), "Path relative to the input."),
         _c("size", pa.int64(), "Size in bytes."),
         _c("modified", pa.float64(), "Time of modification, seconds since 1970-01-01 UTC."),
-        _c("etag", pa.string(), "Entity tag of the object store, else empty."),
+        _c(
+            "etag",
+            pa.string(),
+            "Entity tag of the object store; for what is no file that can be read, why; else empty.",
+        ),
         _c("content_hash", pa.string(), "SHA-256 of the bytes."),
         _c("encoding", pa.string(), "Text encoding that was declared or detected; empty for binary formats."),
         _c("documents", pa.int64(), "Documents read from the file."),
@@ -71,7 +76,7 @@ REJECTED_INPUTS = Table(
         _c(
             "reason",
             pa.string(),
-            "Short reason code, such as empty, binary, encoding, no_text_column, broken, too_large.",
+            "Short reason code, such as empty, binary, encoding, no_text_column, broken, too_large, link_outside.",
         ),
         _c("detail", pa.string(), "What was found, what was expected, and how to mend it."),
     ),
@@ -90,7 +95,11 @@ _DOCUMENT_COLUMNS = (
     _c("raw_data", pa.string(), "Metadata columns as a JSON object; null when there are none.", True),
     _c("path", pa.string(), "Logical path: file path relative to the input, plus #row for structured files."),
     _c("content_hash", pa.string(), "Hash of text, title and metadata: the version of the document."),
-    _c("language", pa.string(), "Detected language as an ISO 639-1 code; empty when unsure."),
+    _c(
+        "language",
+        pa.string(),
+        "Language (ISO 639-1): as set, else detected, else that of most documents; empty when unsure.",
+    ),
 )
 DOCUMENTS = Table("documents", "One document.", _DOCUMENT_COLUMNS, order=("path",), row_group_size=1_024)
 
@@ -114,7 +123,7 @@ _TEXT_UNIT_COLUMNS = (
     _c("position", pa.int64(), "0-based position among the text units of its document."),
     _c("start", pa.int64(), "First character in the document text."),
     _c("end", pa.int64(), "Character after the last one in the document text."),
-    _c("status", pa.string(), "ok, empty (nothing found), or failed, truncated, refused."),
+    _c("status", pa.string(), "ok, empty (read, and nothing found in it), or failed, truncated, refused."),
     _c("reason", pa.string(), "Why the status is not ok; else empty."),
 )
 TEXT_UNITS = Table(
@@ -188,7 +197,7 @@ EXTRACTION_STATUS = Table(
     "One text unit and how its extraction went.",
     (
         _c("text_unit_id", pa.string(), "Text unit."),
-        _c("status", pa.string(), "ok, empty (nothing found), or failed, truncated, refused."),
+        _c("status", pa.string(), "ok, empty (read, and nothing found in it), or failed, truncated, refused."),
         _c("reason", pa.string(), "Why the status is not ok; else empty."),
         _c("attempts", pa.int64(), "Answers that were asked for, 0 without an LLM."),
         _c("entities", pa.int64(), "Distinct entities found."),

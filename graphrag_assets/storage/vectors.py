@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from graphrag_assets.storage.filesystem import FileSystem, S3FileSystem
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.s3 import S3FileSystem
 from graphrag_assets.storage.snapshots import VectorTable
 
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ def test_a_missing_batch_is_named(index: Index) -> None:
 
 def test_what_was_made_from_old_tables_is_marked(index: Index) -> None:
     """Somebody materializes text units alone after the settings of the documents changed."""
-    row = {"batch": ["batch-000001"], "document_id": ["d"], "content_hash": ["h"]}
+    row = {"batch": ["batch-000001"], "document_id": ["d"], "content_hash": ["h"], "language": ["en"]}
     prints = Fingerprints(index.workspace, pa.table(row))
     key = "batch-000001"
     index.build.write("documents", Built(BATCH_DOCUMENTS.schema.empty_table(), "of other settings"), key)

@@ -221,6 +221,7 @@ def test_refusals() -> None:
 def test_an_honest_nothing_is_an_answer(answer: str) -> None:
     found = run(Scripted([answer]))
     assert (found.status, found.entities) == ("empty", [])
+    assert found.reason == "the model found no entity"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from graphrag_assets.assets.fingerprints import (
@@ -43,6 +44,7 @@ def inventory(*documents: tuple[str, str, str]) -> Any:
             "content_hash": content,
             "characters": 1,
             "bytes": 1,
+            "language": "en",
         }
         for path, batch, content in documents
     ]
@@ -57,6 +59,25 @@ def changed_stages(one: Workspace, other: Workspace) -> set[str]:
     prints = [Fingerprints(w, inventory(*TWO_BATCHES)) for w in (one, other)]
     batch = {stage for stage in BATCH_STAGES if len({p.batch(stage, "batch-000001") for p in prints}) == 2}
     return batch | {stage for stage in CORPUS_STAGES if len({p.corpus(stage) for p in prints}) == 2}
+
+
+def test_documents_of_unknown_language_depend_on_that_of_the_others() -> None:
+    """And no others do, so that a new majority makes no sure document be read again."""
+    some = inventory(("a", "batch-000001", "v1"), ("b", "batch-000002", "v1"), ("c", "batch-000003", "v1"))
+
+    def prints(*languages: str) -> Fingerprints:
+        column = pa.array(languages, pa.string())
+        table = some.set_column(some.column_names.index("language"), "language", column)
+        return Fingerprints(workspace(Path("/w")), table)
+
+    english, german, mixed = prints("en", "en", ""), prints("en", "de", ""), prints("de", "de", "")
+    assert english.batch("documents", "batch-000001") == german.batch("documents", "batch-000001")
+    assert english.batch("documents", "batch-000003") != german.batch("documents", "batch-000003")
+    assert mixed.batch("documents", "batch-000003") not in (
+        english.batch("documents", "batch-000003"),
+        german.batch("documents", "batch-000003"),
+    )
+    assert english.corpus("graph") != mixed.corpus("graph")
 
 
 def test_every_stage_is_complete() -> None:

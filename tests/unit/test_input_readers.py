@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -267,6 +268,93 @@ def test_word_file() -> None:
     assert found.rejections == []
 
 
+def without_core_properties(data: bytes) -> bytes:
+    """A Word file as programs write it that know no core properties."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for name in old.namelist():
+            part = old.read(name)
+            if name == "_rels/.rels":
+                part = re.sub(rb"<Relationship [^>]*core-properties[^>]*/>", b"", part)
+            if name != "docProps/core.xml":
+                new.writestr(name, part)
+    return buffer.getvalue()
+
+
+def test_a_word_file_without_properties_is_called_by_its_name() -> None:
+    (document,) = read("d/Annual report.docx", without_core_properties(word_file())).documents
+    assert (document.title, document.metadata, document.creation_date) == ("Annual report.docx", {}, "")
+
+
+def test_properties_of_a_template_are_not_those_of_a_word_file() -> None:
+    (document,) = read("a.docx", word_file()).documents
+    assert (document.title, document.metadata, document.creation_date) == ("a.docx", {}, "")
+
+
+def pdf_file(title: str) -> bytes:
+    import pypdf
+    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+    writer = pypdf.PdfWriter()
+    page = writer.add_blank_page(200, 200)
+    font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+    fonts = DictionaryObject(
+        {NameObject("/F1"): DictionaryObject({NameObject(k): NameObject(v) for k, v in font.items()})}
+    )
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    content = DecodedStreamObject()
+    content.set_data(b"BT /F1 12 Tf 10 100 Td (Some words.) Tj ET")
+    page[NameObject("/Contents")] = writer._add_object(content)
+    writer.add_metadata({"/Title": title})
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue()
+
+
+def word_file_titled(title: str) -> bytes:
+    import docx
+
+    document = docx.Document()
+    document.add_paragraph("Some words.")
+    document.core_properties.title = title
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "untitled",
+        "Untitled-1",
+        "(unspecified)",
+        "Word Document",
+        "Microsoft Word - x.docx",
+        "Microsoft Word - Minutes of May.doc",
+        "Document1",
+        "PowerPoint Presentation",
+        "Microsoft PowerPoint - slides",
+        "C:\\temp\\letter to all.doc",
+        "file:///home/ann/x.html",
+        "scan_0001",
+        "report-final.indd",
+    ],
+)
+def test_titles_that_programs_write_are_none(title: str) -> None:
+    assert read("a.pdf", pdf_file(title)).documents[0].title == "a.pdf"
+    assert read("a.docx", word_file_titled(title)).documents[0].title == "a.docx"
+    assert read("a.html", f"<title>{title}</title><p>Some words.").documents[0].title == "a.html"
+
+
+@pytest.mark.parametrize(
+    "title", ["Untitled: a life", "Document control at Carrow", "1984", "Scan of the horizon", "I/O", "Title IX"]
+)
+def test_titles_that_people_write_are_kept(title: str) -> None:
+    assert read("a.pdf", pdf_file(title)).documents[0].title == title
+    assert read("a.docx", word_file_titled(title)).documents[0].title == title
+    assert read("a.html", f"<title>{title}</title><p>Some words.").documents[0].title == title
+
+
 def test_zip_bombs_and_xml_entities_are_refused() -> None:
     bomb = word_file({"word/media/zeros.bin": b"\0" * 20_000_000})
     assert len(bomb) < 200_000
@@ -432,7 +520,11 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "outside.txt").write_text("secret")
     (tmp_path / "in" / "link.txt").symlink_to(tmp_path / "outside.txt")
-    assert list_inputs(LocalFileSystem(tmp_path / "in"), InputSettings()) == []
+    files = LocalFileSystem(tmp_path / "in")
+    assert list(files.list()) == []
+    (link,) = list_inputs(files, InputSettings())
+    found = read_input(files, link, InputSettings())
+    assert (texts(found), reasons(found)) == ([], ["link_outside"])
 
 
 @pytest.mark.slow

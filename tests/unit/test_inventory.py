@@ -26,6 +26,9 @@ class CountingFiles:
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         return self._filesystem.list(prefix)
 
+    def entries(self) -> Iterator[FileInfo]:
+        return self._filesystem.entries()
+
     def read(self, path: str) -> bytes:
         self.reads.append(path)
         return self._filesystem.read(path)

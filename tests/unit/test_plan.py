@@ -35,6 +35,7 @@ def inventory(*documents: tuple[str, str]) -> pa.Table:
                 "content_hash": content,
                 "characters": 1,
                 "bytes": 1,
+                "language": "en",
             }
             for name, (batch, content) in zip(names, documents, strict=True)
         ]

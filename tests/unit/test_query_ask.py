@@ -298,10 +298,11 @@ def test_an_index_without_reports_says_so(tmp_path: Path) -> None:
     assert run(index, "local", None).citations
 
 
-def test_an_empty_index_declines(tmp_path: Path) -> None:
-    index = small_index(tmp_path, {})
-    assert run(index, "local", None).declined
-    assert run(index, "basic", FakeChat(good_answers)).declined
+@pytest.mark.parametrize("method", ["auto", "local", "global", "drift", "basic"])
+@pytest.mark.parametrize("chat", [None, FakeChat(good_answers)], ids=["extractive", "model"])
+def test_an_index_without_documents_says_so(tmp_path: Path, method: str, chat: FakeChat | None) -> None:
+    with pytest.raises(QueryError, match="the index holds no documents"):
+        run(small_index(tmp_path, {}), method, chat)
 
 
 # --- routing, small parts -------------------------------------------------------------------------------------------

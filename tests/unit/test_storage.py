@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,10 +14,11 @@ from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.build import BuildArea, Built
 from graphrag_assets.storage.contract import TableContractError
 from graphrag_assets.storage.engine import connect
-from graphrag_assets.storage.filesystem import FileSystem, StorageError, open_filesystem
+from graphrag_assets.storage.filesystem import FileSystem, StorageError, open_filesystem, require_writable
 from graphrag_assets.storage.snapshots import SnapshotError, SnapshotStore
 from graphrag_assets.storage.tables import REJECTED_INPUTS
 from graphrag_assets.storage.vectors import VectorStore, open_vectors
+from tests.s3_server import S3Server
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -90,6 +93,100 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     (base / "file.txt").symlink_to(tmp_path / "outside" / "secret.txt")
     (base / "own.txt").write_text("own")
     assert [i.path for i in open_filesystem(str(base)).list()] == ["own.txt"]
+
+
+def test_a_local_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for base in ("/proc/no/such/place", str(tmp_path / "file"), str(tmp_path / "file" / "below")):
+        place = open_filesystem(base)
+        for use in (lambda p: require_writable(p), lambda p: p.create("a", b""), lambda p: p.copy("a", "b/c")):
+            with pytest.raises(StorageError, match=r"^storage\.base: .*cannot be written.*set storage\.base") as told:
+                use(place)
+            assert base in str(told.value)
+    with pytest.raises(StorageError, match=r"storage\.base: .*cannot be (read|listed)"):
+        SnapshotStore(open_filesystem(str(tmp_path / "file"))).current()
+    with pytest.raises(StorageError, match=r"storage\.base: .*cannot be (read|listed)"):
+        BuildArea(open_filesystem(str(tmp_path / "file"))).fingerprint("entities")
+
+
+def test_a_place_that_can_be_written_is_left_as_it_was(storage: FileSystem) -> None:
+    storage.write("a", b"1")
+    require_writable(storage)
+    assert [i.path for i in storage.list()] == ["a"]
+
+
+def test_an_s3_server_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    place = open_filesystem("s3://bucket/prefix", "http://127.0.0.1:9", setting="input_storage.base_dir")
+    told = r"^input_storage\.base_dir: s3://bucket/prefix at .*cannot be reached; check input_storage\.endpoint_url"
+    with pytest.raises(StorageError, match=told):
+        list(place.list())
+
+
+@pytest.fixture
+def refusing() -> Iterator[HTTPServer]:
+    """A server that answers every request with the status and error code in its attribute ``answer``."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, code = self.server.answer  # type: ignore[attr-defined]
+            body = f"<Error><Code>{code}</Code><Message>told by the server</Message></Error>".encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_PUT = do_HEAD = do_GET  # noqa: N815 (names that the library looks for)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((404, "NoSuchBucket"), "there is no such bucket; make the bucket, or set storage.base"),
+        ((403, "AccessDenied"), "the server refuses access; give the credentials .* the rights to list, read, write"),
+        ((401, "Unauthorized"), "the server refuses access; give the credentials"),
+        ((400, "AuthorizationHeaderMalformed"), "check storage.base, storage.endpoint_url, storage.region"),
+    ],
+    ids=lambda value: value[1] if isinstance(value, tuple) else "",
+)
+def test_an_s3_place_that_the_server_refuses(
+    refusing: HTTPServer, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str], told: str
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    refusing.answer = answer  # type: ignore[attr-defined]
+    place = open_filesystem("s3://bucket/prefix", f"http://127.0.0.1:{refusing.server_port}")
+    for use in (lambda: list(place.list()), lambda: place.write("a", b""), lambda: require_writable(place)):
+        with pytest.raises(StorageError, match=rf"^storage\.base: s3://bucket/prefix .*{told}.*{answer[1]}"):
+            use()
+
+
+def test_s3_credentials_without_rights(s3_server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another secret")
+    place = open_filesystem(f"s3://{bucket}/prefix", s3_server.endpoint_url)
+    for use in (lambda: list(place.list()), lambda: place.read("a"), lambda: require_writable(place)):
+        with pytest.raises(StorageError, match=r"^storage\.base: .*refuses access; give the credentials"):
+            use()
+
+
+def test_s3_without_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(StorageError, match=r"^storage\.base: .*no credentials.*AWS_ACCESS_KEY_ID"):
+        list(open_filesystem("s3://bucket/prefix", "http://127.0.0.1:9").list())
 
 
 def test_build_area_keeps_table_and_fingerprint(storage: FileSystem) -> None:

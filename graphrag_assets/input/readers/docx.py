@@ -13,10 +13,12 @@ from typing import Any
 
 from graphrag_assets.input.documents import RejectedError
 from graphrag_assets.input.encodings import clean_text
-from graphrag_assets.input.metadata import iso_date
+from graphrag_assets.input.metadata import iso_date, meant_title
 from graphrag_assets.input.readers.source import Source
 
 _HEADING = re.compile(r"heading (\d)", re.I)
+#: Author and date of the template from which the library python-docx makes new files.
+_TEMPLATE_AUTHOR, _TEMPLATE_CREATED = "python-docx", "2013-12-23 23:15"
 _MOST_PARTS = 10_000
 #: Parts are parsed whole, which takes a multiple of their size in memory.
 _MOST_BYTES = 200_000_000
@@ -106,14 +108,19 @@ def _table(table: Any) -> str:
 
 
 def _properties(document: Any) -> dict[str, str]:
-    """Core properties that are set."""
+    """Core properties that the file states."""
+    from docx.opc.constants import RELATIONSHIP_TYPE
+
+    if not any(part.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES for part in document.part.package.rels.values()):
+        return {}  # the library would make up a title and a date
     core = document.core_properties
+    of_template = core.author == _TEMPLATE_AUTHOR and str(core.created).startswith(_TEMPLATE_CREATED)
     found = {
-        "title": core.title,
-        "author": core.author,
+        "title": meant_title(core.title),
+        "author": "" if of_template else core.author,
         "subject": core.subject,
         "keywords": core.keywords,
         "language": core.language,
-        "created": iso_date(core.created) if core.created else "",
+        "created": iso_date(core.created) if core.created and not of_template else "",
     }
     return {name: clean_text(str(value)).strip() for name, value in found.items() if value and str(value).strip()}

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphrag_assets.input.documents import RejectedError
 from graphrag_assets.input.encodings import clean_text
+from graphrag_assets.input.metadata import meant_title
 from graphrag_assets.input.readers.source import Source
 
 #: What is no text of the page, or repeats on every page.
@@ -103,7 +104,7 @@ def _head(root: Any) -> dict[str, str]:
     """Title, language and meta elements."""
     found: dict[str, str] = {}
     title = root.find(".//title")
-    if title is not None and (written := " ".join("".join(title.itertext()).split())):
+    if title is not None and (written := meant_title("".join(title.itertext()))):
         found["title"] = written
     if root.get("lang"):
         found["lang"] = root.get("lang")

@@ -8,11 +8,11 @@ from typing import Any
 
 from graphrag_assets.input.documents import RejectedError
 from graphrag_assets.input.encodings import clean_text
-from graphrag_assets.input.metadata import iso_date
+from graphrag_assets.input.metadata import iso_date, meant_title
 from graphrag_assets.input.readers.source import Source
 
-#: Titles that programs write and nobody meant.
-_NO_TITLES = frozenset(
+#: What programs write where nobody gave a value.
+_NO_VALUES = frozenset(
     {"untitled", "(untitled)", "unknown", "anonymous", "(anonymous)", "unspecified", "(unspecified)"}
 )
 
@@ -64,7 +64,7 @@ def _properties(reader: Any) -> dict[str, str]:
     try:
         information = reader.metadata or {}
         found = {
-            "title": information.get("/Title"),
+            "title": meant_title(str(information.get("/Title") or "")),
             "author": information.get("/Author"),
             "subject": information.get("/Subject"),
             "keywords": information.get("/Keywords"),
@@ -73,4 +73,4 @@ def _properties(reader: Any) -> dict[str, str]:
     except Exception:
         return {}  # damaged properties say nothing; the text counts
     shown = {name: clean_text(str(value)).strip() for name, value in found.items() if value}
-    return {name: value for name, value in shown.items() if value and value.lower() not in _NO_TITLES}
+    return {name: value for name, value in shown.items() if value and value.lower() not in _NO_VALUES}
