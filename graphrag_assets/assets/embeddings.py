@@ -4,7 +4,8 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dagster as dg
 import numpy as np
@@ -24,6 +25,7 @@ from graphrag_assets.storage.vectors import VectorStore, read_marker
 from graphrag_assets.text.citations import strip_citations
 
 if TYPE_CHECKING:
+    from graphrag_assets.llm.embeddings import Embedder
     from graphrag_assets.llm.usage import StageUsage
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,9 @@ VECTOR_TABLES: dict[str, str] = {
 #: on novels). Models with a window as long as a text unit make one vector all the same.
 WINDOWED = frozenset({"text_unit_embeddings"})
 
+#: Texts embedded at once: enough to keep all slots of a model busy, and no more, since their vectors are in memory twice.
+TOGETHER = 4096
+
 Texts = tuple[Sequence[str], Sequence[str]]
 
 
@@ -53,6 +58,15 @@ def report_texts(reports: pa.Table) -> Texts:
     """Ids, and the report without its citation markers, which say nothing and change when other rows come and go."""
     rows = reports.select(["id", "full_content"]).to_pylist()
     return [row["id"] for row in rows], [strip_citations(row["full_content"]) for row in rows]
+
+
+class _Row(NamedTuple):
+    """A text of which a table wants the vectors."""
+
+    batch: str
+    row_id: str
+    text_hash: str
+    content: str
 
 
 @dataclass(frozen=True)
@@ -95,7 +109,7 @@ def _by_text(hashes: Sequence[str], vectors: np.ndarray, windows: Sequence[int])
 
 
 async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Workspace, storage: FileSystem) -> Embedded:
-    """Vectors of one or more tables, all of them at once; those of texts that did not change are taken over.
+    """Vectors of one or more tables; those of texts that did not change are taken over.
 
     Args:
         texts: Ids and texts by batch; the key is empty for a whole-corpus table.
@@ -108,49 +122,56 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
     async with open_gateway(workspace) as gateway:
         embedder = choose(workspace, gateway)
         known = _known_vectors(asset, texts, embedder.model, storage)
-        hashes = {
-            batch: [digest(embedder.model, content) for content in contents] for batch, (_, contents) in texts.items()
-        }
-        missing = {
-            text_hash: content
-            for batch, (_, contents) in texts.items()
-            for text_hash, content in zip(hashes[batch], contents, strict=True)
-            if text_hash not in known
-        }
-        progress = Progress(asset.replace("_", " "), len(missing))
-        if missing or not known:
-            # Without any text, one word tells the size of the vectors, which an empty table needs too.
-            contents = list(missing.values()) or ["size"]
-            if asset in WINDOWED:
-                vectors, owners = await embedder.embed_windows(contents, asset)
-            else:
-                vectors, owners = await embedder.embed(contents, "document", asset), np.arange(len(contents))
-            first = np.searchsorted(owners, np.arange(len(missing) + 1))
-            known |= {text_hash: vectors[first[i] : first[i + 1]] for i, text_hash in enumerate(missing)}
-            dimension = vectors.shape[1]
-        else:
-            dimension = next(iter(known.values())).shape[1]
-        progress.advance(len(missing))
+        rows = [
+            _Row(batch, row_id, digest(embedder.model, content), content)
+            for batch, (row_ids, contents) in texts.items()
+            for row_id, content in sorted(zip(row_ids, contents, strict=True))
+        ]
+        times = Counter(row.text_hash for row in rows)
+        computed = {row.text_hash for row in rows if row.text_hash not in known}
+        progress = Progress(asset.replace("_", " "), len(computed))
+        parts: dict[str, list[pa.Table]] = {batch: [] for batch in texts}
+        for some in (rows[i : i + TOGETHER] for i in range(0, len(rows), TOGETHER)):
+            missing = {row.text_hash: row.content for row in some if row.text_hash not in known}
+            found = await _embed(missing, asset, embedder)
+            known |= {text_hash: found[text_hash].copy() for text_hash in missing if times[text_hash] > 1}
+            for batch, of_batch in groupby(some, key=lambda row: row.batch):
+                parts[batch].append(_vector_table(asset, list(of_batch), found | known))
+            progress.advance(len(missing))
+        if not rows:  # an empty table has vectors of some size too: one word tells which
+            sized = await _embed({"": "size"}, asset, embedder)
+            empty = _vector_table(asset, [_Row("", "", "", "")], sized).slice(0, 0)
+            parts = {batch: [empty] for batch in texts}
         usage = gateway.usage()
-    tables = {
-        batch: _vector_table(asset, row_ids, hashes[batch], known, dimension) for batch, (row_ids, _) in texts.items()
-    }
-    count = sum(len(row_ids) for row_ids, _ in texts.values())
-    return Embedded(tables, embedder.model, len(missing), count - len(missing), usage)
+    size = next(table for tables in parts.values() for table in tables).schema
+    made = {batch: pa.concat_tables(tables) if tables else size.empty_table() for batch, tables in parts.items()}
+    return Embedded(made, embedder.model, len(computed), len(rows) - len(computed), usage)
 
 
-def _vector_table(
-    asset: str, row_ids: Sequence[str], hashes: Sequence[str], known: Mapping[str, np.ndarray], dimension: int
-) -> pa.Table:
-    order = sorted(range(len(row_ids)), key=lambda i: row_ids[i])
-    rows = [(i, window) for i in order for window in range(len(known[hashes[i]]))]
-    flat = np.concatenate([known[hashes[i]].ravel() for i in order]) if order else np.zeros(0)
+async def _embed(wanted: Mapping[str, str], asset: str, embedder: "Embedder") -> dict[str, np.ndarray]:
+    """Vectors, (windows, dimension) each, of texts by their hash."""
+    if not wanted:
+        return {}
+    contents = list(wanted.values())
+    if asset in WINDOWED:
+        vectors, owners = await embedder.embed_windows(contents, asset)
+    else:
+        vectors, owners = await embedder.embed(contents, "document", asset), np.arange(len(contents))
+    first = np.searchsorted(owners, np.arange(len(contents) + 1))
+    return {text_hash: vectors[first[i] : first[i + 1]] for i, text_hash in enumerate(wanted)}
+
+
+def _vector_table(asset: str, rows: Sequence[_Row], vectors: Mapping[str, np.ndarray]) -> pa.Table:
+    of_rows = [vectors[row.text_hash] for row in rows]
+    dimension = of_rows[0].shape[1]
+    windows = [(row, window) for row, found in zip(rows, of_rows, strict=True) for window in range(len(found))]
+    flat = np.concatenate(of_rows).ravel().astype(np.float32, copy=False)
     table = pa.table(
         {
-            "id": pa.array([row_ids[i] for i, _ in rows], pa.string()),
-            "window": pa.array([window for _, window in rows], pa.int32()),
-            "vector": pa.FixedSizeListArray.from_arrays(pa.array(flat.astype(np.float32)), dimension),
-            "text_hash": pa.array([hashes[i] for i, _ in rows], pa.string()),
+            "id": pa.array([row.row_id for row, _ in windows], pa.string()),
+            "window": pa.array([window for _, window in windows], pa.int32()),
+            "vector": pa.FixedSizeListArray.from_arrays(pa.array(flat), dimension),
+            "text_hash": pa.array([row.text_hash for row, _ in windows], pa.string()),
         }
     )
     return embeddings_table(asset, dimension).conform(table)

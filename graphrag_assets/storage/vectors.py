@@ -31,6 +31,9 @@ FOLDER = "lancedb"
 INDEX_FROM_ROWS = 20_000
 
 
+_ROWS_IN_A_PIECE = 512
+
+
 def database_path(model: str, dimension: int) -> str:
     """Folder of the vector tables of one embedding model, relative to the storage base."""
     slug = re.sub(r"[^a-z0-9.]+", "-", model.lower()).strip("-")[:60]
@@ -112,6 +115,11 @@ def read_marker(filesystem: FileSystem, name: str, batch: str | None) -> Marker 
         return None
 
 
+def _stream(data: pa.Table) -> pa.RecordBatchReader:
+    """The rows in small pieces: LanceDB copies what it is given whole, and keeps it until the next write."""
+    return pa.RecordBatchReader.from_batches(data.schema, data.to_batches(max_chunksize=_ROWS_IN_A_PIECE))
+
+
 class VectorStore:
     """The vector tables of one embedding model.
 
@@ -167,14 +175,14 @@ class VectorStore:
         if rows.num_rows == 0:
             table.delete(where)
         elif table.count_rows() == 0:
-            table.add(data)
+            table.add(_stream(data))
         else:
             (
                 table.merge_insert(["id", "window"])
                 .when_matched_update_all()
                 .when_not_matched_insert_all()
                 .when_not_matched_by_source_delete(where)
-                .execute(data)
+                .execute(_stream(data))
             )
         return int(table.version)
 
