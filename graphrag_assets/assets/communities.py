@@ -28,6 +28,7 @@ from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built, TableRef
+from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COMMUNITIES, COMMUNITY_REPORTS
 
 Tables = dict[str, pa.Table]
@@ -109,8 +110,10 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     method = workspace.settings.effective_method
 
     @dg.asset(
+        retry_policy=retries(workspace),
         **described("communities", GROUP, kinds={"parquet", "leiden"}, workspace=workspace),
     )
+    @fails_at_once
     def communities(
         context: dg.AssetExecutionContext, index: Index, entities: pa.Table, relationships: pa.Table
     ) -> dg.Output[Built]:
@@ -143,6 +146,7 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     @dg.asset(
         ins={"text_units": dg.AssetIn(partition_mapping=every_batch)},
         pool="llm" if method == "standard" else None,
+        retry_policy=retries(workspace, asks=method == "standard"),
         **described(
             "community_reports",
             GROUP,
@@ -150,6 +154,7 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             workspace=workspace,
         ),
     )
+    @fails_at_once
     def community_reports(
         context: dg.AssetExecutionContext,
         index: Index,

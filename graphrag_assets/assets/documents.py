@@ -20,6 +20,7 @@ from graphrag_assets.input.language import detect_language
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built
+from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.tables import BATCH_DOCUMENTS, BATCH_TEXT_UNITS
 
@@ -123,7 +124,9 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             "input_inventory": {dg.AssetKey("input_files")},
             "rejected_inputs": {dg.AssetKey("input_files")},
         },
+        retry_policy=retries(workspace),
     )
+    @fails_at_once
     def inventory(context: dg.AssetExecutionContext, index: Index) -> Iterator[dg.Output[Any]]:
         from graphrag_assets.automation.plan import inventory_fingerprint
         from graphrag_assets.automation.reconcile import look_at_input
@@ -149,8 +152,10 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     @dg.asset(
         partitions_def=document_batches,
         backfill_policy=one_run,
+        retry_policy=retries(workspace),
         **described("documents", INPUT, kinds={"parquet"}, workspace=workspace),
     )
+    @fails_at_once
     def documents(context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table) -> Any:
         prints = Fingerprints(index.workspace, input_inventory)
         built = {}
@@ -167,8 +172,10 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     @dg.asset(
         partitions_def=document_batches,
         backfill_policy=one_run,
+        retry_policy=retries(workspace),
         **described("text_units", INPUT, kinds={"parquet"}, workspace=workspace),
     )
+    @fails_at_once
     def text_units(context: dg.AssetExecutionContext, index: Index, documents: Any) -> Any:
         prints = index.fingerprints()
         built = {}

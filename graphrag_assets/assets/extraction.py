@@ -18,6 +18,7 @@ from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import CONTRACTS, Built
+from graphrag_assets.storage.failures import fails_at_once, retries
 
 if TYPE_CHECKING:
     from graphrag_assets.llm.gateway import Gateway
@@ -174,8 +175,9 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         partitions_def=document_batches,
         backfill_policy=one_run,
         pool="llm" if method == "standard" else None,
-        retry_policy=dg.RetryPolicy(max_retries=1, delay=5),
+        retry_policy=retries(workspace, asks=method == "standard"),
     )
+    @fails_at_once
     def extraction(context: dg.AssetExecutionContext, index: Index, text_units: Any) -> Iterator[dg.Output[Any]]:
         give_back_memory()
         prints = index.fingerprints()

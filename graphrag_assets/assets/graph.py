@@ -27,6 +27,7 @@ from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built, TableRef
+from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COVARIATES, ENTITIES, ENTITY_ALIASES, RELATIONSHIPS
 
 if TYPE_CHECKING:
@@ -218,7 +219,9 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         },
         internal_asset_deps={name: {dg.AssetKey(source) for source in sources} for name, sources in MADE_FROM.items()},
         pool="llm" if method == "standard" else None,
+        retry_policy=retries(workspace, asks=method == "standard"),
     )
+    @fails_at_once
     def graph(
         context: dg.AssetExecutionContext,
         index: Index,
@@ -247,8 +250,10 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
 
     @dg.asset(
         ins={"extracted_claims": dg.AssetIn(partition_mapping=every_batch)},
+        retry_policy=retries(workspace),
         **described("covariates", GRAPH, kinds={"parquet", "duckdb"}, workspace=workspace),
     )
+    @fails_at_once
     def covariates(
         context: dg.AssetExecutionContext,
         index: Index,

@@ -20,6 +20,7 @@ from graphrag_assets.indexing.validation import CHECKS, Violation
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.build import BuildArea
+from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.snapshots import VectorTable
 from graphrag_assets.storage.vectors import VectorStore, read_marker
 
@@ -156,25 +157,24 @@ def snapshot_info(workspace: Workspace, prints: Fingerprints) -> dict[str, Any]:
 def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare index_snapshot with the checks that it has to pass."""
 
+    batched = ("documents", "text_units", "extraction_status", "text_unit_embeddings")
+    whole = (*TAKEN_OVER, "community_reports", "entity_embeddings", "community_report_embeddings")
+
     @dg.asset(
         deps=[
-            *[
-                dg.AssetDep(name, partition_mapping=every_batch)
-                for name in ("documents", "text_units", "extraction_status", "text_unit_embeddings")
-            ],
-            *TAKEN_OVER,
-            "community_reports",
-            "entity_embeddings",
-            "community_report_embeddings",
+            *[dg.AssetDep(name, partition_mapping=every_batch) for name in batched],
+            *[dg.AssetDep(name) for name in whole],
         ],
         check_specs=[
             dg.AssetCheckSpec(c.name, asset="index_snapshot", description=c.description, blocking=c.blocking)
             for c in CHECKS
         ],
         pool="publish",
+        retry_policy=retries(workspace),
         output_required=False,
         **described("index_snapshot", PUBLISHED, kinds={"parquet", "lancedb", "duckdb"}),
     )
+    @fails_at_once
     def index_snapshot(
         context: dg.AssetExecutionContext, index: Index
     ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:

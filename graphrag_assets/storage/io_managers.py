@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from graphrag_assets.storage.build import BuildArea, Built, TableRef
+from graphrag_assets.storage.failures import fails_at_once
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.vectors import Marker, VectorStore, read_marker, write_marker
 
@@ -54,6 +55,7 @@ class ParquetTables(dg.IOManager):
     def __init__(self, filesystem: FileSystem) -> None:
         self.area = BuildArea(filesystem)
 
+    @fails_at_once
     def handle_output(self, context: dg.OutputContext, obj: Built | Mapping[str, Built]) -> None:
         """Write the table of each partition; row count, file and size become its metadata, with its own figures."""
         name = context.asset_key.path[-1]
@@ -67,6 +69,7 @@ class ParquetTables(dg.IOManager):
             }
             _report(context, key, isinstance(obj, Mapping), metadata)
 
+    @fails_at_once
     def load_input(self, context: dg.InputContext) -> Any:
         """Load a table, a dictionary of tables by partition, or a reference; see the class."""
         name = context.asset_key.path[-1]
@@ -94,6 +97,7 @@ class LanceVectors(dg.IOManager):
         self.filesystem = filesystem
         self.tables = tables
 
+    @fails_at_once
     def handle_output(self, context: dg.OutputContext, obj: Built | Mapping[str, Built]) -> None:
         """Write the vectors of each partition."""
         name = context.asset_key.path[-1]
@@ -112,6 +116,7 @@ class LanceVectors(dg.IOManager):
             }
             _report(context, key, isinstance(obj, Mapping), metadata)
 
+    @fails_at_once
     def load_input(self, context: dg.InputContext) -> list[Marker]:
         """Markers of the partitions that exist: what was embedded with which model."""
         name = context.asset_key.path[-1]
