@@ -21,7 +21,8 @@ from graphrag_assets.settings import Workspace
 from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.failures import fails_at_once, retries
-from graphrag_assets.storage.snapshots import VectorTable
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.snapshots import Manifest, VectorTable
 from graphrag_assets.storage.vectors import VectorStore, read_marker
 
 #: Whole-corpus tables that a snapshot takes over as they are.
@@ -154,6 +155,18 @@ def snapshot_info(workspace: Workspace, prints: Fingerprints) -> dict[str, Any]:
     }
 
 
+def snapshot_metadata(storage: FileSystem, manifest: Manifest) -> dict[str, Any]:
+    """What the materialization of a snapshot tells about it."""
+    return {
+        "snapshot": manifest.id,
+        "method": str(manifest.info.get("method")),
+        "dagster/uri": storage.uri(f"snapshots/{manifest.id}"),
+        **{f"rows/{name}": file.rows for name, file in sorted(manifest.tables.items())},
+        **{f"vectors/{name}": vectors.rows for name, vectors in sorted(manifest.vectors.items())},
+        "tables_size_bytes": sum(file.bytes for file in manifest.tables.values()),
+    }
+
+
 def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare index_snapshot with the checks that it has to pass."""
 
@@ -201,16 +214,6 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         data = {table.name: parquet.to_bytes(published[table.name], table) for table in tables.PUBLISHED}
         rows = {name: table.num_rows for name, table in published.items()}
         manifest, new = index.snapshots.publish(data, rows, vectors, snapshot_info(index.workspace, prints))
-        yield dg.MaterializeResult(
-            metadata={
-                "snapshot": manifest.id,
-                "new_snapshot": new,
-                "method": index.workspace.settings.effective_method,
-                "dagster/uri": index.storage.uri(f"snapshots/{manifest.id}"),
-                **{f"rows/{name}": count for name, count in sorted(rows.items())},
-                **{f"vectors/{name}": table.rows for name, table in sorted(vectors.items())},
-                "tables_size_bytes": sum(len(value) for value in data.values()),
-            }
-        )
+        yield dg.MaterializeResult(metadata=snapshot_metadata(index.storage, manifest) | {"new_snapshot": new})
 
     return [index_snapshot]

@@ -18,6 +18,7 @@ import pyarrow as pa
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
+from graphrag_assets.automation.history import restore_history
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
 from graphrag_assets.automation.processes import PROCESS_TAG, alone, end_dead_runs, running
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
@@ -111,6 +112,7 @@ def _reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance,
         instance: Where runs and materializations are recorded.
         tags: Tags of all runs.
     """
+    restore_history(index, instance)
     _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [])
     inventory = index.build.read("input_inventory")
     prints = Fingerprints(index.workspace, inventory)

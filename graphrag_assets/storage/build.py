@@ -125,6 +125,14 @@ class BuildArea:
         """Number of rows of a table, from its footer."""
         return parquet.read_row_count(self.filesystem, self.path(name, partition))
 
+    def facts(self, name: str, partition: str | None = None) -> parquet.FileFacts:
+        """Rows, size and fingerprint of a table.
+
+        Raises:
+            FileNotFoundError: It was not built yet.
+        """
+        return parquet.read_facts(self.filesystem, self.path(name, partition))
+
     def partitions(self, name: str) -> list[str]:
         """Partitions of a table that have a file, in order."""
         prefix = f"{FOLDER}/{name}"
