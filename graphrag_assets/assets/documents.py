@@ -9,6 +9,7 @@ import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets import ids
+from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
@@ -173,17 +174,23 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         partitions_def=document_batches,
         backfill_policy=one_run,
         retry_policy=retries(workspace),
+        check_specs=check_specs("text_units"),
         **described("text_units", INPUT, kinds={"parquet"}, workspace=workspace),
     )
     @fails_at_once
-    def text_units(context: dg.AssetExecutionContext, index: Index, documents: Any) -> Any:
+    def text_units(
+        context: dg.AssetExecutionContext, index: Index, documents: Any
+    ) -> Iterator[dg.AssetCheckResult | dg.Output[Any]]:
         prints = index.fingerprints()
+        tables = by_batch(context, documents)
+        units = {key: cut_documents(table, index.workspace) for key, table in tables.items()}
+        rows = {"documents": pa.concat_tables(tables.values()), "text_units": pa.concat_tables(units.values())}
+        yield from check_rows(["text_units"], rows, index.workspace.settings.checks)
         built = {}
-        for key, table in by_batch(context, documents).items():
-            units = cut_documents(table, index.workspace)
-            figures = {"documents": table.num_rows, "tokens": sum(units["n_tokens"].to_pylist())}
-            built[key] = Built(units, index.stamp(prints, "text_units", key), metadata=figures)
-        return single_or_all(built)
+        for key, table in units.items():
+            figures = {"documents": tables[key].num_rows, "tokens": sum(table["n_tokens"].to_pylist())}
+            built[key] = Built(table, index.stamp(prints, "text_units", key), metadata=figures)
+        yield dg.Output(single_or_all(built))
 
     return [inventory, documents, text_units]
 
