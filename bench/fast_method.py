@@ -1,10 +1,12 @@
-"""What the fast method costs per million tokens: language analysis and embedding, each measured in its own process.
+"""What an index by the fast method costs, step by step, per million tokens.
 
-Reads the podcast transcripts of the data folder (environment variable GRAPHRAG_SHARED) and prints one
-JSON object a stage: CPU seconds and wall seconds per million tokens (cl100k_base, as the data set counts them), and
-peak memory of the process and of its largest child.
+    python bench/fast_method.py /path/to/podcasts            # transcripts as Parquet (columns file, text), or
+    python bench/fast_method.py /path/to/folder              # any folder of .txt and .md files
+    python bench/fast_method.py /path/to/folder --tokens 50000 --processes 1
 
-    python bench/fast_method.py [--parts 170] [--workers 2]
+The whole `graphrag-assets index` runs as one process with its children, embedded models and all; what each step took is
+read from the step's times in Dagster's history and from looks at the processes every tenth of a second. "cores" is CPU
+seconds by wall seconds: near the number of cores, all of them work; other programs on the machine lower it.
 """
 
 from __future__ import annotations
@@ -12,83 +14,131 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
-import subprocess
 import sys
-import time
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-DATA = Path(os.environ.get("GRAPHRAG_SHARED", Path(__file__).resolve().parents[2] / "shared")) / "data"
-STAGES = ("analysis", "embedding")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.measure import Run, markdown, measured
+
+#: What the steps of the DAG are counted as; all others, and what lies between the steps, are the rest.
+PARTS = {
+    "extraction": "language analysis",
+    "text_unit_embeddings": "embedding",
+    "entity_embeddings": "embedding",
+    "community_report_embeddings": "embedding",
+}
 
 
-def text_units(parts: int | None) -> tuple[list[dict[str, str]], int]:
-    """Transcript parts, spread over all episodes, and their tokens."""
+def documents(source: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of each document of a folder: rows of Parquet files, in parts joined by episode, or text files."""
     import pyarrow.parquet as pq
 
-    rows = pq.read_table(DATA / "podcasts/transcript_parts.parquet", columns=["text", "n_tokens"]).to_pylist()
-    step = max(1, len(rows) // parts) if parts else 1
-    rows = rows[::step][:parts]
-    return [{"id": str(i), "text": row["text"]} for i, row in enumerate(rows)], sum(row["n_tokens"] for row in rows)
+    for file in sorted(source.rglob("*.parquet")):
+        texts: dict[str, list[str]] = {}
+        for row in pq.read_table(file).to_pylist():
+            texts.setdefault(str(row.get("episode") or row["file"]), []).append(row["text"])
+        yield from ((name, "\n\n".join(parts)) for name, parts in texts.items())
+    for file in sorted(file for file in source.rglob("*") if file.suffix in (".txt", ".md")):
+        yield file.relative_to(source).as_posix(), file.read_text(encoding="utf-8", errors="replace")
 
 
-def analyse(units: list[dict[str, str]], workers: int | None) -> dict[str, int]:
-    from graphrag_assets.indexing.fast_extraction import analyse_batch
-    from graphrag_assets.settings import ExtractGraphNlpSettings
+def write_workspace(root: Path, source: Path, most: int | None, processes: int | None) -> int:
+    """A workspace of the fast method with the documents, or as many as have so many tokens; returns their tokens."""
+    from graphrag_assets.llm.tokens import tokenizer
 
-    rows = analyse_batch(units, ExtractGraphNlpSettings(), workers)
-    return {"entities": sum(len(r.entities) for r in rows), "relationships": sum(len(r.relationships) for r in rows)}
+    counter = tokenizer("o200k_base")
+    (root / "input").mkdir()
+    settings: dict[str, Any] = {"method": "fast"}
+    if processes:
+        settings["extract_graph_nlp"] = {"processes": processes}
+    (root / "settings.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    total = 0
+    for number, (_, document) in enumerate(documents(source)):
+        text = document if most is None else counter.truncate(document, most - total)
+        total += counter.count(text)
+        (root / "input" / f"{number:05d}.txt").write_text(text, encoding="utf-8")
+        if most is not None and total >= most:
+            break
+    if not total:
+        sys.exit(f"{source} holds no .parquet, .txt or .md file with text")
+    return total
 
 
-def embed(units: list[dict[str, str]], workers: int | None) -> dict[str, int]:
-    from graphrag_assets.llm.embedded import EmbeddedEmbedder
+def step_times(root: Path) -> list[tuple[str, float, float]]:
+    """Name, begin and end of each step of all runs of a workspace, from Dagster's history."""
+    import dagster as dg
 
-    vectors, _ = EmbeddedEmbedder(threads=workers).encode_windows([unit["text"] for unit in units])
-    return {"vectors": len(vectors)}
+    from graphrag_assets.automation.instance import open_instance
+    from graphrag_assets.settings_file import load_workspace
+
+    times = []
+    with open_instance(load_workspace(root)) as instance:
+        for run in instance.get_runs():
+            begun: dict[str | None, float] = {}
+            for event in instance.all_logs(run.run_id):
+                kind, step = event.dagster_event_type, str(event.step_key)
+                if kind == dg.DagsterEventType.STEP_START:
+                    begun[step] = event.timestamp
+                elif kind == dg.DagsterEventType.STEP_SUCCESS:
+                    times.append((step, begun[step], event.timestamp))
+    return sorted(times, key=lambda step: step[1])
 
 
-def measure(stage: str, parts: int | None, workers: int | None) -> dict[str, object]:
-    """Run one stage in this process, imports and loading of the model included."""
-    begun = time.perf_counter()
-    units, tokens = text_units(parts)
-    before = _cpu()
-    result = analyse(units, workers) if stage == "analysis" else embed(units, workers)
+def parts(run: Run, steps: list[tuple[str, float, float]], tokens: int) -> list[dict[str, Any]]:
+    """The table: language analysis, embedding, each other step, what lies between, and the whole."""
+    spent: dict[str, list[float]] = {}
+    for step, begin, end in steps:
+        cpu, peak = run.between(begin, end)
+        part = spent.setdefault(PARTS.get(step, step), [0.0, 0.0, 0.0])
+        part[0] += cpu
+        part[1] += end - begin
+        part[2] = max(part[2], peak)
+    named = {name: spent.pop(name) for name in dict.fromkeys(PARTS.values()) if name in spent}
+    known = [*named.values(), *spent.values()]
+    between = [run.cpu - sum(p[0] for p in known), run.wall - sum(p[1] for p in known), 0.0]
+    rest = [run.cpu - sum(p[0] for p in named.values()), run.wall - sum(p[1] for p in named.values()), 0.0]
+    whole = [run.cpu, run.wall, run.peak]
+    others = {f"  {name}": part for name, part in spent.items()} | {"  imports and between steps": between}
+    rows: Mapping[str, list[float]] = {**named, "all the rest": rest, **others, "whole index": whole}
     millions = tokens / 1e6
-    return {
-        "stage": stage,
-        "text_units": len(units),
-        "tokens": tokens,
-        "cpu_seconds_per_million_tokens": round((_cpu() - before) / millions, 1),
-        "wall_seconds_per_million_tokens": round((time.perf_counter() - begun) / millions, 1),
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "peak_mb_largest_child": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
-        **result,
-    }
-
-
-def _cpu() -> float:
-    """CPU seconds of this process and of its finished children."""
-    return sum(
-        u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    )
+    return [
+        {
+            "part": name,
+            "CPU s": round(cpu, 1),
+            "wall s": round(wall, 1),
+            "CPU s/M tokens": round(cpu / millions, 1),
+            "wall s/M tokens": round(wall / millions, 1),
+            "cores": round(cpu / wall, 2) if wall > 0 else None,
+            "peak MB": round(peak) if peak else None,
+        }
+        for name, (cpu, wall, peak) in rows.items()
+    ]
 
 
 def main() -> None:
-    """Run both stages, each in a process of its own, and print one JSON object a line."""
+    """Index, and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--parts", type=int, help="transcript parts, spread over the episodes; all 1,669 (a million tokens) by default"
-    )
-    parser.add_argument(
-        "--workers", type=int, help="processes of the analysis, threads of the embedding; one a core by default"
-    )
-    parser.add_argument("--stage", choices=STAGES, help="run only this stage, in this process")
-    arguments = parser.parse_args()
-    if arguments.stage:
-        sys.stdout.write(json.dumps(measure(arguments.stage, arguments.parts, arguments.workers)) + "\n")
-        return
-    for stage in STAGES:
-        subprocess.run([sys.executable, __file__, "--stage", stage, *sys.argv[1:]], check=True)
+    parser.add_argument("source", type=Path, help="folder with texts or with Parquet files of texts")
+    parser.add_argument("--tokens", type=int, help="take only so many tokens (o200k_base); all by default")
+    parser.add_argument("--processes", type=int, help="processes of the language analysis; one a core by default")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        tokens = write_workspace(root, options.source, options.tokens, options.processes)
+        os.environ.pop("DAGSTER_HOME", None)
+        command = [sys.executable, "-m", "graphrag_assets.cli.main", "index", "--root", str(root), "--json"]
+        run = measured(command, {"GRAPHRAG_ROOT": str(root)})
+        rows = parts(run, step_times(root), tokens)
+    print(f"{tokens:,} tokens; other programs kept {run.others:.1f} of {os.cpu_count()} cores busy\n\n{markdown(rows)}")
+    if options.json:
+        options.json.write_text(
+            json.dumps({"tokens": tokens, "others_cores": run.others, "parts": rows}, indent=1), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Communities and their reports."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
+from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.corpus import text_unit_dates, text_unit_order
 from graphrag_assets.assets.fingerprints import model_identity
 from graphrag_assets.assets.graph import in_order
@@ -28,6 +30,7 @@ from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built, TableRef
+from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COMMUNITIES, COMMUNITY_REPORTS
 
 Tables = dict[str, pa.Table]
@@ -109,11 +112,14 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     method = workspace.settings.effective_method
 
     @dg.asset(
+        retry_policy=retries(workspace),
+        check_specs=check_specs("communities"),
         **described("communities", GROUP, kinds={"parquet", "leiden"}, workspace=workspace),
     )
+    @fails_at_once
     def communities(
         context: dg.AssetExecutionContext, index: Index, entities: pa.Table, relationships: pa.Table
-    ) -> dg.Output[Built]:
+    ) -> Iterator[dg.AssetCheckResult | dg.Output[Built]]:
         give_back_memory()
         prints = index.fingerprints()
         settings = index.workspace.settings.cluster_graph
@@ -138,11 +144,15 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
                 f"level_{level.level}/modularity": level.modularity,
             }
         table = COMMUNITIES.conform(found.communities)
-        return dg.Output(Built(table, index.stamp(prints, "communities")), metadata=metadata)
+        rows = {"communities": table, "entities": entities, "relationships": relationships}
+        yield from check_rows(["communities"], rows, index.workspace.settings.checks)
+        yield dg.Output(Built(table, index.stamp(prints, "communities")), metadata=metadata)
 
     @dg.asset(
         ins={"text_units": dg.AssetIn(partition_mapping=every_batch)},
         pool="llm" if method == "standard" else None,
+        retry_policy=retries(workspace, asks=method == "standard"),
+        check_specs=check_specs("community_reports"),
         **described(
             "community_reports",
             GROUP,
@@ -150,6 +160,7 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             workspace=workspace,
         ),
     )
+    @fails_at_once
     def community_reports(
         context: dg.AssetExecutionContext,
         index: Index,
@@ -158,7 +169,7 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         relationships: pa.Table,
         covariates: pa.Table,
         communities: pa.Table,
-    ) -> dg.Output[Built]:
+    ) -> Iterator[dg.AssetCheckResult | dg.Output[Built]]:
         give_back_memory()
         prints = index.fingerprints()
         text_units = all_there(text_units, prints.batches)
@@ -174,10 +185,12 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             reports, metadata = run(write_with_llm(units, tables, index.workspace))
         else:
             reports, metadata = write_extractively(units, tables)
+        rows = {"communities": communities, "community_reports": reports}
+        yield from check_rows(["community_reports"], rows, index.workspace.settings.checks)
         failed = Counter(reports["status"].to_pylist())["failed"]
         fingerprint = index.stamp(prints, "community_reports", failed=bool(failed))
         best = dg.MetadataValue.md(best_report(reports))
-        return dg.Output(Built(reports, fingerprint), metadata=metadata | {"highest_ranked_report": best})
+        yield dg.Output(Built(reports, fingerprint), metadata=metadata | {"highest_ranked_report": best})
 
     return [communities, community_reports]
 

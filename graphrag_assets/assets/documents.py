@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from graphrag_assets import ids
+from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
@@ -20,6 +21,7 @@ from graphrag_assets.input.inventory import common_language, documents_of
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built
+from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.filesystem import FileSystem, StorageError
 from graphrag_assets.storage.tables import BATCH_DOCUMENTS, BATCH_TEXT_UNITS
 
@@ -134,7 +136,9 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             "input_inventory": {dg.AssetKey("input_files")},
             "rejected_inputs": {dg.AssetKey("input_files")},
         },
+        retry_policy=retries(workspace),
     )
+    @fails_at_once
     def inventory(context: dg.AssetExecutionContext, config: InventoryConfig, index: Index) -> Iterator[dg.Output[Any]]:
         from graphrag_assets.automation.plan import inventory_fingerprint
         from graphrag_assets.automation.reconcile import look_at_input
@@ -163,8 +167,10 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     @dg.asset(
         partitions_def=document_batches,
         backfill_policy=one_run,
+        retry_policy=retries(workspace),
         **described("documents", INPUT, kinds={"parquet"}, workspace=workspace),
     )
+    @fails_at_once
     def documents(context: dg.AssetExecutionContext, index: Index, input_inventory: pa.Table) -> Any:
         prints = Fingerprints(index.workspace, input_inventory)
         built = {}
@@ -181,16 +187,24 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     @dg.asset(
         partitions_def=document_batches,
         backfill_policy=one_run,
+        retry_policy=retries(workspace),
+        check_specs=check_specs("text_units"),
         **described("text_units", INPUT, kinds={"parquet"}, workspace=workspace),
     )
-    def text_units(context: dg.AssetExecutionContext, index: Index, documents: Any) -> Any:
+    @fails_at_once
+    def text_units(
+        context: dg.AssetExecutionContext, index: Index, documents: Any
+    ) -> Iterator[dg.AssetCheckResult | dg.Output[Any]]:
         prints = index.fingerprints()
+        tables = by_batch(context, documents)
+        units = {key: cut_documents(table, index.workspace) for key, table in tables.items()}
+        rows = {"documents": pa.concat_tables(tables.values()), "text_units": pa.concat_tables(units.values())}
+        yield from check_rows(["text_units"], rows, index.workspace.settings.checks)
         built = {}
-        for key, table in by_batch(context, documents).items():
-            units = cut_documents(table, index.workspace)
-            figures = {"documents": table.num_rows, "tokens": sum(units["n_tokens"].to_pylist())}
-            built[key] = Built(units, index.stamp(prints, "text_units", key), metadata=figures)
-        return single_or_all(built)
+        for key, table in units.items():
+            figures = {"documents": tables[key].num_rows, "tokens": sum(table["n_tokens"].to_pylist())}
+            built[key] = Built(table, index.stamp(prints, "text_units", key), metadata=figures)
+        yield dg.Output(single_or_all(built))
 
     return [inventory, documents, text_units]
 

@@ -19,6 +19,7 @@ from graphrag_assets.ids import digest
 from graphrag_assets.progress import Progress
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built
+from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS, embeddings_table
 from graphrag_assets.storage.vectors import VectorStore, read_marker
@@ -199,14 +200,18 @@ def language_warning(index: Index, batches: list[str]) -> str:
 
 def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare text_unit_embeddings, entity_embeddings and community_report_embeddings."""
+    settings = workspace.settings
+    policy = retries(workspace, asks=settings.embedding_model(settings.embed_text.embedding_model_id) is not None)
 
     @dg.asset(
         partitions_def=document_batches,
         backfill_policy=one_run,
         io_manager_key="vectors",
         pool="embeddings",
+        retry_policy=policy,
         **described("text_unit_embeddings", EMBEDDINGS, kinds={"lancedb"}, workspace=workspace),
     )
+    @fails_at_once
     def text_unit_embeddings(context: dg.AssetExecutionContext, index: Index, text_units: Any) -> dg.Output[Any]:
         prints = index.fingerprints()
         texts = {
@@ -229,8 +234,10 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             ins={"rows": dg.AssetIn(source)},
             io_manager_key="vectors",
             pool="embeddings",
+            retry_policy=policy,
             **described(asset, EMBEDDINGS, kinds={"lancedb"}, workspace=workspace),
         )
+        @fails_at_once
         def build(context: dg.AssetExecutionContext, index: Index, rows: pa.Table) -> dg.Output[Any]:
             made = run(embed_tables({"": prepare(rows)}, asset, index.workspace, index.storage))
             built = Built(made.tables[""], index.stamp(index.fingerprints(), asset), made.model)

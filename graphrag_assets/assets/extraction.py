@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pyarrow as pa
 
+from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
@@ -18,6 +19,7 @@ from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import CONTRACTS, Built
+from graphrag_assets.storage.failures import fails_at_once, retries
 
 if TYPE_CHECKING:
     from graphrag_assets.llm.gateway import Gateway
@@ -191,9 +193,13 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         partitions_def=document_batches,
         backfill_policy=one_run,
         pool="llm" if method == "standard" else None,
-        retry_policy=dg.RetryPolicy(max_retries=1, delay=5),
+        retry_policy=retries(workspace, asks=method == "standard"),
+        check_specs=check_specs("extraction_status"),
     )
-    def extraction(context: dg.AssetExecutionContext, index: Index, text_units: Any) -> Iterator[dg.Output[Any]]:
+    @fails_at_once
+    def extraction(
+        context: dg.AssetExecutionContext, index: Index, text_units: Any
+    ) -> Iterator[dg.AssetCheckResult | dg.Output[Any]]:
         give_back_memory()
         prints = index.fingerprints()
         units = by_batch(context, text_units)
@@ -214,6 +220,10 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             figures |= usage_metadata(usage.get(key, {})) | by_rules.get(key, {})
             for name, table in to_tables(found).items():
                 tables[name][key] = Built(table, fingerprint, metadata=figures if name == "extraction_status" else {})
+        status = pa.concat_tables(built.table for built in tables["extraction_status"].values())
+        names = ["id" if name == "text_unit_id" else name for name in status.column_names]
+        rows = {"text_units": status.rename_columns(names)}
+        yield from check_rows(["extraction_status"], rows, index.workspace.settings.checks)
         for name in OUTPUTS:
             yield dg.Output(single_or_all(tables[name]), name)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pyarrow as pa
 
+from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.corpus import canonical_titles, text_unit_order
 from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
@@ -27,6 +28,7 @@ from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built, TableRef
+from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COVARIATES, ENTITIES, ENTITY_ALIASES, RELATIONSHIPS
 
 if TYPE_CHECKING:
@@ -218,14 +220,17 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         },
         internal_asset_deps={name: {dg.AssetKey(source) for source in sources} for name, sources in MADE_FROM.items()},
         pool="llm" if method == "standard" else None,
+        retry_policy=retries(workspace, asks=method == "standard"),
+        check_specs=check_specs(*OUTPUTS),
     )
+    @fails_at_once
     def graph(
         context: dg.AssetExecutionContext,
         index: Index,
         text_units: TableRef,
         extracted_entities: TableRef,
         extracted_relationships: TableRef,
-    ) -> Iterator[dg.Output[Built]]:
+    ) -> Iterator[dg.AssetCheckResult | dg.Output[Built]]:
         give_back_memory()
         prints = index.fingerprints()
         text_units = all_there(text_units, prints.batches)
@@ -237,6 +242,8 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         else:
             units = in_order(text_units.table(["id", "text", "document_id"]), order)
             built = run(build_fast(entities, relationships, order, units, index.workspace))
+        rows = built.tables | {"text_units": pa.table({"id": order["text_unit_id"]})}
+        yield from check_rows(OUTPUTS, rows, index.workspace.settings.checks)
         failed = bool(built.metadata["entities"].get("summaries_failed"))
         fingerprint = index.stamp(prints, "graph", failed=failed)
         picture = dg.MetadataValue.md(graph_picture(built.tables["entities"], built.tables["relationships"]))
@@ -247,8 +254,10 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
 
     @dg.asset(
         ins={"extracted_claims": dg.AssetIn(partition_mapping=every_batch)},
+        retry_policy=retries(workspace),
         **described("covariates", GRAPH, kinds={"parquet", "duckdb"}, workspace=workspace),
     )
+    @fails_at_once
     def covariates(
         context: dg.AssetExecutionContext,
         index: Index,

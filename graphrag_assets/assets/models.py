@@ -43,9 +43,10 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         dg.Failure: A model cannot be used at all (wrong key, unknown model, endpoint gone). The message names the entry
-            of the settings and the mend; the step is not retried, since that would not help.
+            of the settings and the mend; the step is retried only where the endpoint may come back.
     """
     from graphrag_assets.llm.errors import GatewayError
+    from graphrag_assets.storage.failures import may_pass
 
     try:
         return asyncio.run(work)
@@ -53,7 +54,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         first: BaseException = errors
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        raise dg.Failure(str(first), allow_retries=False) from first
+        raise dg.Failure(str(first), allow_retries=may_pass(errors)) from first
 
 
 def usage_metadata(usage: dict[str, StageUsage]) -> dict[str, Any]:

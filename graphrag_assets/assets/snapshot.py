@@ -7,6 +7,7 @@ import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets import __version__
+from graphrag_assets.assets.checks import result, stop_if_broken
 from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
 from graphrag_assets.assets.fingerprints import Fingerprints
@@ -16,12 +17,16 @@ from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import PUBLISHED, described
 from graphrag_assets.indexing.links import link_tables, text_unit_links
 from graphrag_assets.indexing.report_parts import publish_citations
-from graphrag_assets.indexing.validation import CHECKS, Violation
+from graphrag_assets.indexing.validation import CHECKS
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.build import BuildArea
-from graphrag_assets.storage.snapshots import VectorTable
+from graphrag_assets.storage.failures import fails_at_once, retries
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.snapshots import Manifest, VectorTable
 from graphrag_assets.storage.vectors import VectorStore, read_marker
+
+SNAPSHOT = "index_snapshot"
 
 #: Whole-corpus tables that a snapshot takes over as they are.
 TAKEN_OVER = ("entities", "relationships", "covariates", "communities", "entity_aliases", "rejected_inputs")
@@ -123,20 +128,20 @@ def collect_vectors(index: Index, batches: list[str]) -> tuple[dict[str, VectorT
     return vectors, vector_ids
 
 
-#: Violations of one check that its metadata names; the count says how many there are.
-SHOWN = 5
+#: The checks of the snapshot itself: the tables of several assets agree.
+OF_SNAPSHOT = tuple(check for check in CHECKS if not check.asset)
+
+#: Tables are checked before they are written; the gate looks again, since a file may have been changed or damaged since.
+TABLES_CHECK = "tables"
 
 
-def _check_result(name: str, found: list[Violation], blocking: bool) -> dg.AssetCheckResult:
-    severity = dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
-    lines = [str(violation) for violation in found[:SHOWN]]
-    return dg.AssetCheckResult(
-        check_name=name,
-        passed=not found,
-        severity=severity,
-        description="; ".join(lines) or None,
-        metadata={"violations": sum(violation.count for violation in found)},
-    )
+def _specs() -> list[dg.AssetCheckSpec]:
+    specs = [
+        dg.AssetCheckSpec(check.name, asset=SNAPSHOT, description=check.description, blocking=check.blocking)
+        for check in OF_SNAPSHOT
+    ]
+    description = "The tables, as they are published, pass the checks of their own assets."
+    return [*specs, dg.AssetCheckSpec(TABLES_CHECK, asset=SNAPSHOT, description=description, blocking=True)]
 
 
 def snapshot_info(workspace: Workspace, prints: Fingerprints) -> dict[str, Any]:
@@ -150,28 +155,36 @@ def snapshot_info(workspace: Workspace, prints: Fingerprints) -> dict[str, Any]:
     }
 
 
+def snapshot_metadata(storage: FileSystem, manifest: Manifest) -> dict[str, Any]:
+    """What the materialization of a snapshot tells about it."""
+    return {
+        "snapshot": manifest.id,
+        "method": str(manifest.info.get("method")),
+        "dagster/uri": storage.uri(f"snapshots/{manifest.id}"),
+        **{f"rows/{name}": file.rows for name, file in sorted(manifest.tables.items())},
+        **{f"vectors/{name}": vectors.rows for name, vectors in sorted(manifest.vectors.items())},
+        "tables_size_bytes": sum(file.bytes for file in manifest.tables.values()),
+    }
+
+
 def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare index_snapshot with the checks that it has to pass."""
 
+    batched = ("documents", "text_units", "extraction_status", "text_unit_embeddings")
+    whole = (*TAKEN_OVER, "community_reports", "entity_embeddings", "community_report_embeddings")
+
     @dg.asset(
         deps=[
-            *[
-                dg.AssetDep(name, partition_mapping=every_batch)
-                for name in ("documents", "text_units", "extraction_status", "text_unit_embeddings")
-            ],
-            *TAKEN_OVER,
-            "community_reports",
-            "entity_embeddings",
-            "community_report_embeddings",
+            *[dg.AssetDep(name, partition_mapping=every_batch) for name in batched],
+            *[dg.AssetDep(name) for name in whole],
         ],
-        check_specs=[
-            dg.AssetCheckSpec(c.name, asset="index_snapshot", description=c.description, blocking=c.blocking)
-            for c in CHECKS
-        ],
+        check_specs=_specs(),
         pool="publish",
+        retry_policy=retries(workspace),
         output_required=False,
         **described("index_snapshot", PUBLISHED, kinds={"parquet", "lancedb", "duckdb"}),
     )
+    @fails_at_once
     def index_snapshot(
         context: dg.AssetExecutionContext, index: Index
     ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
@@ -184,30 +197,16 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         batch_rows = {
             name: {key: index.build.rows(name, key) for key in prints.batches} for name in ("documents", "text_units")
         }
-        broken: list[str] = []
-        for check in CHECKS:
-            found = check.run(published, vector_ids, index.workspace.settings.checks, batch_rows)
-            broken += [f"{check.name}: {violation}" for violation in found[:SHOWN] if check.blocking]
-            yield _check_result(check.name, found, check.blocking)
-        if broken:
-            raise dg.Failure(
-                "nothing was published, and the published snapshot stays as it is, since these checks failed:\n"
-                + "\n".join(broken),
-                allow_retries=False,
-            )
+        limits = index.workspace.settings.checks
+        found = {check: check.run(published, vector_ids, limits, batch_rows) for check in CHECKS}
+        for check in OF_SNAPSHOT:
+            yield result(check.name, found[check], check.blocking, SNAPSHOT)
+        of_tables = [violation for check in CHECKS if check.asset for violation in found[check]]
+        yield result(TABLES_CHECK, of_tables, True, SNAPSHOT)
+        stop_if_broken(found, "nothing was published")
         data = {table.name: parquet.to_bytes(published[table.name], table) for table in tables.PUBLISHED}
         rows = {name: table.num_rows for name, table in published.items()}
         manifest, new = index.snapshots.publish(data, rows, vectors, snapshot_info(index.workspace, prints))
-        yield dg.MaterializeResult(
-            metadata={
-                "snapshot": manifest.id,
-                "new_snapshot": new,
-                "method": index.workspace.settings.effective_method,
-                "dagster/uri": index.storage.uri(f"snapshots/{manifest.id}"),
-                **{f"rows/{name}": count for name, count in sorted(rows.items())},
-                **{f"vectors/{name}": table.rows for name, table in sorted(vectors.items())},
-                "tables_size_bytes": sum(len(value) for value in data.values()),
-            }
-        )
+        yield dg.MaterializeResult(metadata=snapshot_metadata(index.storage, manifest) | {"new_snapshot": new})
 
     return [index_snapshot]

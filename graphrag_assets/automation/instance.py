@@ -33,6 +33,15 @@ def dagster_home(workspace: Workspace) -> Path:
     return home_path
 
 
+def has_history(workspace: Workspace) -> bool:
+    """Whether the Dagster instance of a workspace has databases of its own; told without opening it, which costs seconds.
+
+    An instance whose databases are elsewhere, as PostgreSQL, has none of its own.
+    """
+    home = os.environ.get("DAGSTER_HOME") or workspace.root / ".dagster"
+    return (Path(home) / "history").is_dir()
+
+
 def _relax_sqlite() -> None:
     """Do not wait for the disk at each of the hundreds of events that Dagster records in a run.
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
+from graphrag_assets.automation.history import restore_history
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
 from graphrag_assets.automation.processes import PROCESS_TAG, alone, end_dead_runs, running
 from graphrag_assets.input.folder import InputError, require_input
@@ -149,6 +150,7 @@ def _reconcile(
         tags: Tags of all runs.
         allow_empty: Whether the index may be emptied.
     """
+    restore_history(index, instance)
     config = {"ops": {"inventory": {"config": {"allow_empty": allow_empty}}}}
     _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [], config)
     inventory = index.build.read("input_inventory")

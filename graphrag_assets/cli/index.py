@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphrag_assets.automation.instance import has_history
 from graphrag_assets.automation.plan import last_inventory, nothing_to_do
 from graphrag_assets.cli.notes import notes, rejections
 from graphrag_assets.cli.output import fail, print_json, progress_on_terminal, table
@@ -41,6 +42,8 @@ def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = Fa
     require_input(source)
     _require_pipeline(workspace)
     if nothing_to_do(workspace, source, storage):
+        if not has_history(workspace):
+            _restore_history(workspace)
         manifest = SnapshotStore(storage).current()
         area = BuildArea(storage)
         before = last_inventory(workspace, area)
@@ -109,6 +112,16 @@ def _reconcile(workspace: Workspace, allow_empty: bool) -> tuple[Reconciled, dic
         except (RunFailedError, BusyError, SnapshotError, StorageError) as error:
             fail(str(error))
     return done, dict(RUN_USAGE)
+
+
+def _restore_history(workspace: Workspace) -> None:
+    """Tell a new Dagster instance of the tables that are there."""
+    from graphrag_assets.assets.resources import Index
+    from graphrag_assets.automation.history import restore_history
+    from graphrag_assets.automation.instance import open_instance
+
+    with open_instance(workspace) as instance:
+        restore_history(Index(root=str(workspace.root)), instance)
 
 
 def usage_json(usage: dict[str, Any]) -> dict[str, Any]:

@@ -40,8 +40,7 @@ def ui_command(workspace: Workspace, host: str, port: int) -> None:
         fail("the Dagster web server is not installed; install it with: pip install 'graphrag-assets[ui]'")
     _require_free(host, port)
     home = dagster_home(workspace)
-    with open_instance(workspace):  # several processes at once on a new home would race to create its databases
-        pass
+    prepare_instance(workspace)
     environment = os.environ | {
         "GRAPHRAG_ROOT": str(workspace.root),
         "DAGSTER_HOME": str(home),
@@ -79,6 +78,24 @@ def ui_command(workspace: Workspace, host: str, port: int) -> None:
             _stop(processes)
     ended = ", ".join(f"{name} (exit code {process.returncode})" for name, process in processes.items())
     fail(f"the Dagster UI ended by itself: {ended}; its log above says why")
+
+
+def prepare_instance(workspace: Workspace) -> None:
+    """Make the Dagster instance ready: its databases, and a history that knows the tables that are there."""
+    from graphrag_assets.assets.resources import Index
+    from graphrag_assets.automation.history import restore_history
+
+    # Several processes at once on a new home would race to create its databases: this one does it before they start.
+    with open_instance(workspace) as instance:
+        try:
+            restored = restore_history(Index(root=str(workspace.root)), instance)
+        except Exception as error:  # the UI is where people look for what is wrong: it starts all the same
+            click.echo(f"Could not compare the Dagster history with the storage: {error}", err=True)
+            return
+    if restored:
+        click.echo(
+            f"{restored} tables that are in the storage were unknown to the Dagster history; added them.", err=True
+        )
 
 
 def _require_free(host: str, port: int) -> None:

@@ -155,7 +155,7 @@ class ModelCalls:
 
     def _check(self) -> None:
         if self._broken is not None:
-            raise GatewayError(*self._broken.args)
+            raise GatewayError(str(self._broken), passing=self._broken.passing)
 
     @asynccontextmanager
     async def _turn(self, account: StageUsage, characters: int, *, repeat: bool) -> AsyncIterator[_Turn]:
@@ -207,7 +207,8 @@ class ModelCalls:
                 mend = (
                     f"check that {self.endpoint.identity} is up and reachable, then run again (answers so far are kept)"
                 )
-                raise self._break(f"no answer any more, last: {error}", mend) from None
+                # Gone after it answered, it may come back; one that never did is rather a wrong address.
+                raise self._break(f"no answer any more, last: {error}", mend, passing=self._answered) from None
             raise error
         wait = backoff(self.settings.retry, failures, error.retry_after)
         if error.kind == "rate_limit":
@@ -217,13 +218,13 @@ class ModelCalls:
         logger.debug("%s: %s; asked again in %.1f s", self.entry, error, wait)
         return wait
 
-    def _break(self, problem: str, mend: str) -> GatewayError:
+    def _break(self, problem: str, mend: str, *, passing: bool = False) -> GatewayError:
         """From now on every call fails at once with this error."""
         if self._broken is None:
             name = f"{self.entry} ({self.settings.model_provider}/{self.settings.model} at {self.endpoint.identity})"
-            self._broken = GatewayError(f"{name}: {problem}; {mend}")
+            self._broken = GatewayError(f"{name}: {problem}; {mend}", passing=passing)
             logger.error("%s", self._broken)
-        return GatewayError(*self._broken.args)
+        return GatewayError(str(self._broken), passing=self._broken.passing)
 
 
 class _Turn:

@@ -36,7 +36,16 @@ _TRY_AGAIN = re.compile(r"(?:try again|retry) in (\d+(?:\.\d+)?) ?(ms|s)\b", re.
 
 
 class GatewayError(Exception):
-    """A model cannot be used: the message names its entry in the settings, what happened and how to mend it."""
+    """A model cannot be used: the message names its entry in the settings, what happened and how to mend it.
+
+    Args:
+        message: What people read.
+        passing: Whether the same step may succeed later with the same settings: the endpoint did answer before.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class CallError(Exception):
@@ -48,6 +57,7 @@ class CallError(Exception):
     """
 
     kind: str
+    passing = False
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -64,6 +74,8 @@ class PassingError(CallError):
         status: HTTP status.
         retry_after: Seconds that the provider asks to wait, None where it does not say.
     """
+
+    passing = True
 
     def __init__(
         self, kind: PassingKind, message: str, status: int | None = None, retry_after: float | None = None

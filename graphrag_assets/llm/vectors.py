@@ -181,7 +181,8 @@ class Vectors:
         account.failed += len(missing) - len(result)
         raise GatewayError(
             f"{self.calls.entry}: {len(missing) - len(result)} of {len(missing)} texts could not be embedded, first: "
-            f"{first}; run again (vectors so far are kept)"
+            f"{first}; run again (vectors so far are kept)",
+            passing=first.passing,
         ) from None
 
     def _batches(self, missing: dict[bytes, str]) -> Iterator[_Batch]:

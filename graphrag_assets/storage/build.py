@@ -39,7 +39,7 @@ CONTRACTS: dict[str, Table] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Built:
     """What an asset hands to the IO manager.
 
@@ -54,6 +54,10 @@ class Built:
     fingerprint: str = ""
     model: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def release(self) -> None:
+        """Let go of the rows once they are written: Dagster keeps all outputs of a run of this process until its end."""
+        self.table = self.table.schema.empty_table()
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,14 @@ class BuildArea:
     def rows(self, name: str, partition: str | None = None) -> int:
         """Number of rows of a table, from its footer."""
         return parquet.read_row_count(self.filesystem, self.path(name, partition))
+
+    def facts(self, name: str, partition: str | None = None) -> parquet.FileFacts:
+        """Rows, size and fingerprint of a table.
+
+        Raises:
+            FileNotFoundError: It was not built yet.
+        """
+        return parquet.read_facts(self.filesystem, self.path(name, partition))
 
     def partitions(self, name: str) -> list[str]:
         """Partitions of a table that have a file, in order."""

@@ -8,8 +8,9 @@ from typing import Any
 import dagster as dg
 
 from graphrag_assets.storage.build import BuildArea, Built, TableRef
+from graphrag_assets.storage.failures import fails_at_once
 from graphrag_assets.storage.filesystem import FileSystem
-from graphrag_assets.storage.vectors import Marker, VectorStore, read_marker, write_marker
+from graphrag_assets.storage.vectors import Marker, VectorStore, database_path, read_marker, write_marker
 
 #: Declared with an asset, but shown by Dagster only where the materialization carries it.
 LINEAGE = "dagster/column_lineage"
@@ -36,6 +37,37 @@ def _report(context: dg.OutputContext, key: str | None, several: bool, metadata:
         context.add_output_metadata(metadata)
 
 
+def table_metadata(area: BuildArea, name: str, key: str | None, rows: int, size: int) -> dict[str, Any]:
+    """What every materialization of a table, or of one partition of it, tells.
+
+    Args:
+        area: The build area.
+        name: Table.
+        key: Partition.
+        rows: Its rows.
+        size: Size of its file in bytes.
+    """
+    uri = area.filesystem.uri(area.path(name, key))
+    return {"dagster/row_count": rows, "dagster/uri": uri, "size_bytes": size}
+
+
+def vector_metadata(filesystem: FileSystem, table: str, marker: Marker) -> dict[str, Any]:
+    """What every materialization of a vector table, or of one partition of it, tells.
+
+    Args:
+        filesystem: The storage base.
+        table: Vector table.
+        marker: What lies beside it.
+    """
+    folder = database_path(marker.model, marker.dimension)
+    return {
+        "dagster/row_count": marker.rows,
+        "dagster/uri": f"{filesystem.uri(folder)}/{table}.lance",
+        "embedding_model": marker.model,
+        "vector_dimension": marker.dimension,
+    }
+
+
 def _keys(context: dg.InputContext | dg.OutputContext) -> list[str]:
     return list(context.asset_partition_keys) if context.has_asset_partitions else []
 
@@ -54,19 +86,17 @@ class ParquetTables(dg.IOManager):
     def __init__(self, filesystem: FileSystem) -> None:
         self.area = BuildArea(filesystem)
 
+    @fails_at_once
     def handle_output(self, context: dg.OutputContext, obj: Built | Mapping[str, Built]) -> None:
         """Write the table of each partition; row count, file and size become its metadata, with its own figures."""
         name = context.asset_key.path[-1]
         for key, built in _single(obj, _keys(context)).items():
             size = self.area.write(name, built, key)
-            metadata = {
-                **built.metadata,
-                "dagster/row_count": built.table.num_rows,
-                "dagster/uri": self.area.filesystem.uri(self.area.path(name, key)),
-                "size_bytes": size,
-            }
-            _report(context, key, isinstance(obj, Mapping), metadata)
+            facts = table_metadata(self.area, name, key, built.table.num_rows, size)
+            _report(context, key, isinstance(obj, Mapping), {**built.metadata, **facts})
+            built.release()
 
+    @fails_at_once
     def load_input(self, context: dg.InputContext) -> Any:
         """Load a table, a dictionary of tables by partition, or a reference; see the class."""
         name = context.asset_key.path[-1]
@@ -94,6 +124,7 @@ class LanceVectors(dg.IOManager):
         self.filesystem = filesystem
         self.tables = tables
 
+    @fails_at_once
     def handle_output(self, context: dg.OutputContext, obj: Built | Mapping[str, Built]) -> None:
         """Write the vectors of each partition."""
         name = context.asset_key.path[-1]
@@ -103,15 +134,11 @@ class LanceVectors(dg.IOManager):
             version = store.write(self.tables[name], built.table, key or "")
             marker = Marker(built.fingerprint, built.model, dimension, built.table.num_rows, version)
             write_marker(self.filesystem, name, key, marker)
-            metadata = {
-                **built.metadata,
-                "dagster/row_count": built.table.num_rows,
-                "dagster/uri": f"{self.filesystem.uri(store.path)}/{self.tables[name]}.lance",
-                "embedding_model": built.model,
-                "vector_dimension": dimension,
-            }
-            _report(context, key, isinstance(obj, Mapping), metadata)
+            facts = vector_metadata(self.filesystem, self.tables[name], marker)
+            _report(context, key, isinstance(obj, Mapping), {**built.metadata, **facts})
+            built.release()
 
+    @fails_at_once
     def load_input(self, context: dg.InputContext) -> list[Marker]:
         """Markers of the partitions that exist: what was embedded with which model."""
         name = context.asset_key.path[-1]

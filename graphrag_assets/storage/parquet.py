@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -51,6 +53,33 @@ def read_fingerprint(filesystem: FileSystem, path: str) -> str | None:
         return None
     value = metadata.get(FINGERPRINT)
     return value.decode() if value else None
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What a Parquet file says about itself.
+
+    Args:
+        rows: Its rows.
+        size: Its size in bytes.
+        fingerprint: Hash of what the table was made from; empty where it has none.
+    """
+
+    rows: int
+    size: int
+    fingerprint: str
+
+
+def read_facts(filesystem: FileSystem, path: str) -> FileFacts:
+    """Rows, size and fingerprint of a Parquet file, in one look.
+
+    Raises:
+        FileNotFoundError: No such file.
+    """
+    source = _source(filesystem, path)
+    metadata = pq.ParquetFile(source).metadata
+    fingerprint = (metadata.metadata or {}).get(FINGERPRINT, b"").decode()
+    return FileFacts(int(metadata.num_rows), int(source.size()), fingerprint)
 
 
 def read_row_count(filesystem: FileSystem, path: str) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from graphrag_assets.assets.snapshot import SNAPSHOT, TABLES_CHECK
 from graphrag_assets.indexing.validation import CHECKS
 from tests.pipeline.workspaces import arguments, command, demo_texts, environment, make_workspace
 
@@ -174,14 +175,21 @@ def test_every_asset_is_materialized(ui: Ui) -> None:
 
 
 def test_every_check_passed(ui: Ui) -> None:
-    found = ui.ask(
-        'query {assetNodeOrError(assetKey: {path: ["index_snapshot"]}) {... on AssetNode {assetChecksOrError '
-        "{... on AssetChecks {checks {name blocking executionForLatestMaterialization {status}}}}}}}"
-    )["assetNodeOrError"]["assetChecksOrError"]["checks"]
+    """On the page of the asset that they are about."""
+    nodes = ui.ask(
+        "query {assetNodes {assetKey {path} assetChecksOrError "
+        "{... on AssetChecks {checks {name blocking executionForLatestMaterialization {status}}}}}}"
+    )["assetNodes"]
     states = {
-        check["name"]: (check["blocking"], check["executionForLatestMaterialization"]["status"]) for check in found
+        (node["assetKey"]["path"][-1], check["name"]): (
+            check["blocking"],
+            check["executionForLatestMaterialization"]["status"],
+        )
+        for node in nodes
+        for check in node["assetChecksOrError"]["checks"]
     }
-    assert states == {check.name: (check.blocking, "SUCCEEDED") for check in CHECKS}
+    expected = {(check.asset or SNAPSHOT, check.name): (check.blocking, "SUCCEEDED") for check in CHECKS}
+    assert states == expected | {(SNAPSHOT, TABLES_CHECK): (True, "SUCCEEDED")}
 
 
 def test_the_daemon_runs(ui: Ui) -> None:

@@ -87,14 +87,14 @@ def test_arrows() -> None:
 
 
 def test_dagster_stays_where_it_belongs() -> None:
-    """Algorithms, models, queries and the file layer work without Dagster; storage has one module that serves it."""
+    """Algorithms, models, queries and the file layer work without Dagster; storage has two modules that serve it."""
     free = {"text", "indexing", "llm", "query", "input", "storage", "ids", "settings"}
     found = {
         module_name(file)
         for file in MODULES
         if part(module_name(file)) in free and any(name.split(".")[0].startswith("dagster") for name in imports(file))
     }
-    assert found == {"graphrag_assets.storage.io_managers"}
+    assert found == {"graphrag_assets.storage.failures", "graphrag_assets.storage.io_managers"}
 
 
 def test_algorithms_do_no_input_or_output() -> None:

@@ -109,6 +109,8 @@ class Check:
         blocking: Whether nothing is published where it fails.
         tables: Tables that it reads.
         function: Finds the violations.
+        asset: Asset whose rows it is about, and that has all the tables at hand: it is checked before they are written.
+            Empty where the tables of several assets have to agree.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Check:
     blocking: bool
     tables: tuple[str, ...]
     function: Callable[[Published], list[Violation]]
+    asset: str = ""
 
     def run(
         self,

@@ -152,15 +152,44 @@ def _failed_reports(p: Published) -> list[Violation]:
 _GRAPH = ("communities", "entities", "relationships")
 
 COMMUNITY_CHECKS = (
-    Check("community_cover", "Every entity is in one community per level, down to its leaf.", True, _GRAPH, _cover),
-    Check("community_nesting", "Communities nest, and parents and children agree.", True, ("communities",), _nesting),
-    Check("community_content", "Communities hold their members and the relationships inside.", True, _GRAPH, _content),
-    Check("report_coverage", "Every community has its report.", True, ("communities", "community_reports"), _reports),
+    Check(
+        "community_cover",
+        "Every entity is in one community per level, down to its leaf.",
+        True,
+        _GRAPH,
+        _cover,
+        "communities",
+    ),
+    Check(
+        "community_nesting",
+        "Communities nest, and parents and children agree.",
+        True,
+        ("communities",),
+        _nesting,
+        "communities",
+    ),
+    Check(
+        "community_content",
+        "Communities hold their members and the relationships inside.",
+        True,
+        _GRAPH,
+        _content,
+        "communities",
+    ),
+    Check(
+        "report_coverage",
+        "Every community has its report.",
+        True,
+        ("communities", "community_reports"),
+        _reports,
+        "community_reports",
+    ),
     Check(
         "failed_reports",
         "The share of failed reports is within the limit.",
         True,
         ("community_reports",),
         _failed_reports,
+        "community_reports",
     ),
 )

@@ -162,9 +162,14 @@ CORPUS_CHECKS = (
         ("documents", "text_units"),
         _documents_and_units,
     ),
-    Check("spans", "The span of a text unit holds its text.", True, ("documents", "text_units"), _spans),
+    Check("spans", "The span of a text unit holds its text.", True, ("documents", "text_units"), _spans, "text_units"),
     Check(
-        "text_unit_status", "Every text unit has a status; a failed one has a reason.", True, ("text_units",), _status
+        "text_unit_status",
+        "Every text unit has a status; a failed one has a reason.",
+        True,
+        ("text_units",),
+        _status,
+        "extraction_status",
     ),
     Check(
         "failed_text_units", "The share of failed text units is within the limit.", True, ("text_units",), _failed_share

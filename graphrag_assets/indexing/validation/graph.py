@@ -79,16 +79,31 @@ def _weights(p: Published) -> list[Violation]:
 
 
 GRAPH_CHECKS = (
-    Check("unique_titles", "One entity per title.", True, ("entities", "entity_aliases"), _unique_titles),
-    Check("unique_pairs", "One relationship per pair of entities.", True, ("entities", "relationships"), _unique_pairs),
-    Check("degrees", "Degrees agree with the relationships.", True, ("entities", "relationships"), _degrees),
+    Check("unique_titles", "One entity per title.", True, ("entities", "entity_aliases"), _unique_titles, "entities"),
+    Check(
+        "unique_pairs",
+        "One relationship per pair of entities.",
+        True,
+        ("entities", "relationships"),
+        _unique_pairs,
+        "relationships",
+    ),
+    Check(
+        "degrees",
+        "Degrees agree with the relationships.",
+        True,
+        ("entities", "relationships"),
+        _degrees,
+        "relationships",
+    ),
     Check(
         "frequency",
         "Frequency is the number of text units, each named once and in order.",
         True,
         ("entities", "relationships", "text_units"),
         _frequency,
+        "entities",
     ),
-    Check("types", "The type of an entity is the one with the most votes.", True, ("entities",), _types),
-    Check("weights", "Weights are finite and not negative.", True, ("relationships",), _weights),
+    Check("types", "The type of an entity is the one with the most votes.", True, ("entities",), _types, "entities"),
+    Check("weights", "Weights are finite and not negative.", True, ("relationships",), _weights, "relationships"),
 )

@@ -1,0 +1,102 @@
+"""Which failures of a step may be gone when it runs again: the one place that decides about retries.
+
+A step that meets the network has :data:`NETWORK_RETRIES`. Only what may pass is left to them: a connection that broke, a
+server that was busy. Everything else (a wrong key or setting, a table that breaks its contract, a fault in the code)
+would fail again after each wait, so it fails the step at once.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from inspect import isgeneratorfunction
+from typing import Any, ParamSpec, TypeVar, cast
+
+import dagster as dg
+
+from graphrag_assets.settings import Workspace
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: How a step that meets the network is tried again: after about 10, 20 and 40 seconds. Model calls and S3 requests have
+#: been repeated many times before a step fails; what they gave so far is kept, so that a retry goes on from there.
+NETWORK_RETRIES = dg.RetryPolicy(max_retries=3, delay=10, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+
+#: How the client of object stores, which both obstore and LanceDB use, ends the tale of requests that it gave up on:
+#: with the status of the last answer, or with the error of the connection.
+_GAVE_UP = re.compile(
+    r"RetryErrorImpl\b.*?\binner:\s*(?:Status\s*\{\s*status:\s*(?:5\d\d|429|408)\b|Http\b)", re.DOTALL
+)
+
+
+def retries(workspace: Workspace, *, asks: bool = False) -> dg.RetryPolicy | None:
+    """The retry policy of a step; None where it meets no network and would only fail again.
+
+    Args:
+        workspace: Settings: where input and index lie.
+        asks: Whether the step asks a model over the network.
+    """
+    places = (workspace.settings.input_storage.base_dir, workspace.settings.storage.base)
+    return NETWORK_RETRIES if asks or any(place.startswith("s3://") for place in places) else None
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether a failure may be gone when the step runs again.
+
+    Errors of this package say so themselves, by an attribute ``passing``.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return all(may_pass(part) for part in error.exceptions)
+    passing = getattr(error, "passing", None)
+    if passing is not None:
+        return bool(passing)
+    return isinstance(error, ConnectionError | TimeoutError) or bool(_GAVE_UP.search(str(error)))
+
+
+def _interrupts(error: BaseException) -> bool:
+    """Whether somebody stopped the process or the run, perhaps amid several tasks."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(_interrupts(part) for part in error.exceptions)
+    return isinstance(error, KeyboardInterrupt | dg.DagsterExecutionInterruptedError)
+
+
+@contextmanager
+def lasting_failures_at_once() -> Iterator[None]:
+    """Fail the step at once, whatever its retry policy, where a retry cannot mend what is raised inside.
+
+    Raises:
+        dagster.Failure: Not to be retried; its description is the error, its cause the error with its stack.
+    """
+    try:
+        yield
+    except (dg.Failure, dg.RetryRequested, dg.DagsterError):
+        raise
+    except BaseException as error:
+        if _interrupts(error):  # Dagster would take it for a reason to try again
+            raise dg.Failure("interrupted", allow_retries=False) from error
+        if not isinstance(error, Exception):
+            raise
+        if may_pass(error):
+            raise
+        told = "".join(traceback.format_exception_only(error)).strip()
+        raise dg.Failure(told, allow_retries=False) from error
+
+
+def fails_at_once(step: Callable[P, T]) -> Callable[P, T]:
+    """Decorate the function of an asset with :func:`lasting_failures_at_once`."""
+
+    @wraps(step)
+    def guarded(*args: P.args, **inputs: P.kwargs) -> Any:
+        with lasting_failures_at_once():
+            return step(*args, **inputs)
+
+    @wraps(step)
+    def guarded_outputs(*args: P.args, **inputs: P.kwargs) -> Any:
+        with lasting_failures_at_once():
+            yield from cast(Iterator[Any], step(*args, **inputs))
+
+    return guarded_outputs if isgeneratorfunction(step) else guarded
