@@ -11,6 +11,7 @@ import dagster as dg
 import numpy as np
 import pyarrow as pa
 
+from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
@@ -120,6 +121,7 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
     """
     from graphrag_assets.llm.embeddings import embedder as choose
 
+    give_back_memory()
     async with open_gateway(workspace) as gateway:
         embedder = choose(workspace, gateway)
         known = _known_vectors(asset, texts, embedder.model, storage)

@@ -136,6 +136,8 @@ async def build_standard(entities: pa.Table, relationships: pa.Table, order: pa.
     async with open_gateway(workspace) as gateway:
         resolution = await resolve(entities, relationships, order, workspace, gateway)
         merged = merge_graph(entities, relationships, order, resolution.mapping)
+        del entities, relationships
+        give_back_memory()
         of_entities, of_relationships, failed = await summarize_all(
             merged.entities, merged.relationships, workspace, gateway
         )
@@ -235,13 +237,12 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         prints = index.fingerprints()
         text_units = all_there(text_units, prints.batches)
         order = text_unit_order(index.build.ref("documents", prints.batches), text_units)
-        entities = all_there(extracted_entities, prints.batches).table()
-        relationships = all_there(extracted_relationships, prints.batches).table()
+        mentions = [all_there(table, prints.batches) for table in (extracted_entities, extracted_relationships)]
         if index.workspace.settings.effective_method == "standard":
-            built = run(build_standard(entities, relationships, order, index.workspace))
+            built = run(build_standard(*(table.table() for table in mentions), order, index.workspace))
         else:
             units = in_order(text_units.table(["id", "text", "document_id"]), order)
-            built = run(build_fast(entities, relationships, order, units, index.workspace))
+            built = run(build_fast(*(table.table() for table in mentions), order, units, index.workspace))
         rows = built.tables | {"text_units": pa.table({"id": order["text_unit_id"]})}
         yield from check_rows(OUTPUTS, rows, index.workspace.settings.checks)
         failed = bool(built.metadata["entities"].get("summaries_failed"))

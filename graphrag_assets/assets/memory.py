@@ -30,6 +30,7 @@ def give_back_memory() -> None:
     DuckDB, Arrow and the C library all keep freed memory for later use; the next step needs it elsewhere.
     """
     close_database()
+    gc.collect()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only

@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from graphrag_assets import __version__
 from graphrag_assets.assets.checks import result, stop_if_broken
@@ -94,14 +95,24 @@ def _reports(reports: pa.Table, published: Mapping[str, pa.Table]) -> pa.Table:
         "Sources": _numbers(published["text_units"]),
         "Reports": dict(zip(communities["id"].to_pylist(), communities["community"].to_pylist(), strict=True)),
     }
-    rows = reports.to_pylist()
-    for row in rows:
-        for name in ("summary", "full_content", "full_content_json", "rating_explanation"):
-            row[name] = publish_citations(row[name], numbers)
-        for finding in row["findings"]:
-            finding["summary"] = publish_citations(finding["summary"], numbers)
-            finding["explanation"] = publish_citations(finding["explanation"], numbers)
-    return tables.COMMUNITY_REPORTS.from_rows(rows)
+
+    def published_text(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+        return pa.array([publish_citations(text, numbers) for text in texts.to_pylist()], pa.string())
+
+    columns: dict[str, Any] = {name: reports[name] for name in reports.column_names}
+    for name in ("summary", "full_content", "full_content_json", "rating_explanation"):
+        columns[name] = published_text(columns[name])
+    findings = reports["findings"].combine_chunks()
+    members = findings.flatten()
+    fields = [pa.field(f.name, f.type) for f in members.type]
+    told = pa.StructArray.from_arrays([published_text(members.field(f.name)) for f in fields], fields=fields)
+    columns["findings"] = pa.ListArray.from_arrays(_offsets(findings), told)
+    return tables.COMMUNITY_REPORTS.from_columns(columns)
+
+
+def _offsets(lists: pa.ListArray) -> pa.Array:
+    """Where each list begins among the flattened items, which leave out what a slice does not show."""
+    return pc.subtract(lists.offsets, lists.offsets[0]) if len(lists) else lists.offsets
 
 
 def _numbers(table: pa.Table) -> dict[str, int]:
@@ -198,14 +209,16 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             name: {key: index.build.rows(name, key) for key in prints.batches} for name in ("documents", "text_units")
         }
         limits = index.workspace.settings.checks
+        give_back_memory()
         found = {check: check.run(published, vector_ids, limits, batch_rows) for check in CHECKS}
         for check in OF_SNAPSHOT:
             yield result(check.name, found[check], check.blocking, SNAPSHOT)
         of_tables = [violation for check in CHECKS if check.asset for violation in found[check]]
         yield result(TABLES_CHECK, of_tables, True, SNAPSHOT)
         stop_if_broken(found, "nothing was published")
-        data = {table.name: parquet.to_bytes(published[table.name], table) for table in tables.PUBLISHED}
+        give_back_memory()
         rows = {name: table.num_rows for name, table in published.items()}
+        data = {table.name: parquet.to_bytes(published.pop(table.name), table) for table in tables.PUBLISHED}
         manifest, new = index.snapshots.publish(data, rows, vectors, snapshot_info(index.workspace, prints))
         yield dg.MaterializeResult(metadata=snapshot_metadata(index.storage, manifest) | {"new_snapshot": new})
 
