@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.memory import give_back_memory
-from graphrag_assets.assets.models import open_gateway, run, usage_metadata
+from graphrag_assets.assets.models import import_ahead, open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import EXTRACTION, described
@@ -122,6 +122,7 @@ async def extract_with_llm(
         progress.advance()
         return extraction
 
+    import_ahead()
     async with open_gateway(workspace) as gateway:
         async with asyncio.TaskGroup() as group:
             tasks = [(key, group.create_task(one(key, unit))) for key, unit in units]

@@ -237,12 +237,12 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         prints = index.fingerprints()
         text_units = all_there(text_units, prints.batches)
         order = text_unit_order(index.build.ref("documents", prints.batches), text_units)
-        mentions = [all_there(table, prints.batches) for table in (extracted_entities, extracted_relationships)]
+        named, linked = (all_there(table, prints.batches) for table in (extracted_entities, extracted_relationships))
         if index.workspace.settings.effective_method == "standard":
-            built = run(build_standard(*(table.table() for table in mentions), order, index.workspace))
+            built = run(build_standard(named.table(), linked.table(), order, index.workspace))
         else:
             units = in_order(text_units.table(["id", "text", "document_id"]), order)
-            built = run(build_fast(*(table.table() for table in mentions), order, units, index.workspace))
+            built = run(build_fast(named.table(), linked.table(), order, units, index.workspace))
         rows = built.tables | {"text_units": pa.table({"id": order["text_unit_id"]})}
         yield from check_rows(OUTPUTS, rows, index.workspace.settings.checks)
         failed = bool(built.metadata["entities"].get("summaries_failed"))

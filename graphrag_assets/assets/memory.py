@@ -31,6 +31,8 @@ def give_back_memory() -> None:
     """
     close_database()
     gc.collect()
+    if gc.get_freeze_count():  # see spare_memory: what the steps so far have loaded stays too
+        gc.freeze()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dagster as dg
 
 from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.vectors import load_lancedb
 
 if TYPE_CHECKING:
     from graphrag_assets.llm.gateway import Gateway
@@ -19,6 +21,18 @@ T = TypeVar("T")
 
 #: Usage of all gateways of this process, by stage; the command line reads it after a run in its own process.
 RUN_USAGE: dict[str, StageUsage] = {}
+
+
+def import_ahead() -> None:
+    """Import in a thread what the next steps need: while a model is asked, this process has nothing else to do."""
+
+    def load() -> None:
+        import duckdb  # noqa: F401
+        import networkx as nx  # noqa: F401
+
+        load_lancedb()
+
+    threading.Thread(target=load, name="import-ahead", daemon=True).start()
 
 
 @asynccontextmanager

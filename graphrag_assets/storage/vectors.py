@@ -14,6 +14,7 @@ import re
 import sys
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -41,8 +42,8 @@ def database_path(model: str, dimension: int) -> str:
     return f"{FOLDER}/{slug}-{dimension}-{tag}"
 
 
-def _without_rest_client() -> None:
-    """Let lancedb be imported without the REST client of remote catalogues, which nothing here uses.
+def load_lancedb() -> ModuleType:
+    """Import lancedb, without the REST client of remote catalogues, which nothing here uses.
 
     The package module of that client builds hundreds of validators: a third of the time to import lancedb. What lancedb
     itself takes from the package, the models, is a module of its own that loads without it.
@@ -51,13 +52,14 @@ def _without_rest_client() -> None:
     spec = importlib.util.find_spec(name) if name not in sys.modules else None
     if spec is not None:
         sys.modules[name] = importlib.util.module_from_spec(spec)
+    import lancedb
+
+    module: ModuleType = lancedb
+    return module
 
 
 def connect(filesystem: FileSystem, path: str) -> lancedb.DBConnection:
     """Open a LanceDB database below a storage base."""
-    _without_rest_client()
-    import lancedb
-
     options: dict[str, str] | None = None
     if isinstance(filesystem, S3FileSystem):
         options = {"region": filesystem.region}
@@ -69,7 +71,10 @@ def connect(filesystem: FileSystem, path: str) -> lancedb.DBConnection:
             }
     else:
         os.makedirs(filesystem.uri(path), exist_ok=True)
-    return lancedb.connect(filesystem.uri(path), storage_options=options, read_consistency_interval=timedelta(0))
+    database: lancedb.DBConnection = load_lancedb().connect(
+        filesystem.uri(path), storage_options=options, read_consistency_interval=timedelta(0)
+    )
+    return database
 
 
 def open_vectors(filesystem: FileSystem, vector_table: VectorTable) -> Any:

@@ -49,7 +49,6 @@ _SMALL_WORDS = frozenset(
     }
 )  # fmt: skip
 
-_ASCII_ONLY = re.compile(r"[ -~]*")
 _MAX_NESTING = 8
 
 
@@ -64,7 +63,7 @@ def clean_text(text: str) -> str:
     """
     if "&" in text:
         text = _decode_entities(text)
-    if not _ASCII_ONLY.fullmatch(text):
+    if not (text.isascii() and text.isprintable()):
         text = unicodedata.normalize(
             "NFC", "".join(c for c in text if c.isspace() or unicodedata.category(c) not in {"Cc", "Cs"})
         )
@@ -172,7 +171,7 @@ def _decode_entities(text: str) -> str:
 
 def _visible(text: str) -> str:
     """Resolve other forms of the same letters; drop format characters (zero width, soft hyphen, bidirectional)."""
-    if _ASCII_ONLY.fullmatch(text):
+    if text.isascii() and text.isprintable():
         return text
     text = _LIGATURES.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
     return "".join(
