@@ -15,11 +15,18 @@ from graphrag_assets.indexing.relational import close_database
 _YOUNG_OBJECTS = 20_000
 
 
+#: Whether this process was set up by :func:`spare_memory`.
+_runs_all_steps = False
+
+
 def spare_memory() -> None:
     """Set up a process that runs all steps, beside :func:`graphrag_assets.machine.keep_memory_small`.
 
-    What is loaded by now stays until the end, so that the garbage collector need not look at it again.
+    What is loaded by now, and by the end of each step, stays until the end of the process, so that the garbage collector
+    need not look at it again.
     """
+    global _runs_all_steps
+    _runs_all_steps = True
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
 
@@ -31,7 +38,7 @@ def give_back_memory() -> None:
     """
     close_database()
     gc.collect()
-    if gc.get_freeze_count():  # see spare_memory: what the steps so far have loaded stays too
+    if _runs_all_steps:
         gc.freeze()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
