@@ -174,7 +174,6 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         partitions_def=document_batches,
         backfill_policy=one_run,
         pool="llm" if method == "standard" else None,
-        retry_policy=dg.RetryPolicy(max_retries=1, delay=5),
     )
     def extraction(context: dg.AssetExecutionContext, index: Index, text_units: Any) -> Iterator[dg.Output[Any]]:
         give_back_memory()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
 
+from graphrag_assets import interrupts
 from graphrag_assets.settings import Workspace
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     from graphrag_assets.llm.errors import GatewayError
 
     try:
-        return asyncio.run(work)
+        with interrupts.cancelling():
+            return asyncio.run(work)
     except* GatewayError as errors:
         first: BaseException = errors
         while isinstance(first, BaseExceptionGroup):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphrag_assets.automation.plan import last_inventory, nothing_to_do
-from graphrag_assets.cli.output import fail, print_json, progress_on_terminal, table
+from graphrag_assets.cli.output import fail, print_json, table
+from graphrag_assets.cli.showing import progress_on_terminal
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem, StorageError, open_filesystem
-from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore
+from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
 
 if TYPE_CHECKING:
     from graphrag_assets.automation.reconcile import Reconciled
@@ -29,7 +31,7 @@ def open_places(workspace: Workspace) -> tuple[FileSystem, FileSystem]:
             open_filesystem(workspace.uri(storage.base), storage.endpoint_url, storage.region),
         )
     except StorageError as error:
-        fail(str(error))
+        fail(str(error), "storage")
 
 
 def index_command(workspace: Workspace, *, as_json: bool) -> None:
@@ -37,7 +39,10 @@ def index_command(workspace: Workspace, *, as_json: bool) -> None:
     started = time.monotonic()
     source, storage = open_places(workspace)
     if isinstance(source, LocalFileSystem) and not source.root.is_dir():
-        fail(f"the input folder {source.root} does not exist; make it, or set input_storage.base_dir in settings.yaml")
+        fail(
+            f"the input folder {source.root} does not exist; make it, or set input_storage.base_dir in settings.yaml",
+            "input",
+        )
     if nothing_to_do(workspace, source, storage):
         manifest = SnapshotStore(storage).current()
         area = BuildArea(storage)
@@ -75,15 +80,16 @@ def _reconcile(workspace: Workspace) -> tuple[Reconciled, dict[str, Any]]:
     from graphrag_assets.assets.models import RUN_USAGE
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
-    from graphrag_assets.automation.processes import BusyError
     from graphrag_assets.automation.reconcile import RunFailedError, reconcile
 
     spare_memory()
     with open_instance(workspace) as instance:
         try:
             done = reconcile(build_definitions(workspace), Index(root=str(workspace.root)), instance)
-        except (RunFailedError, BusyError, SnapshotError, StorageError) as error:
-            fail(str(error))
+        except RunFailedError as error:
+            root = shlex.quote(str(workspace.root))
+            log = f"the log of run {error.run_id}: graphrag-assets ui --root {root} (page /runs/{error.run_id})"
+            fail(f"{error}\n{log}", "run", run_id=error.run_id)
     return done, dict(RUN_USAGE)
 
 

@@ -31,29 +31,24 @@ def query_command(
     stream: bool,
 ) -> None:
     """Ask the published index and print the answer with its citations."""
-    from graphrag_assets.llm.errors import GatewayError
-    from graphrag_assets.query import QueryError, ask_sync, open_index
-    from graphrag_assets.storage.snapshots import SnapshotError
+    from graphrag_assets.query import ask_sync, open_index
 
     if not question.strip():
-        fail('the question is empty; ask one, such as: graphrag-assets query "Who signed the contract?"')
+        fail('the question is empty; ask one, such as: graphrag-assets query "Who signed the contract?"', "query")
 
     def show(piece: str) -> None:
         sys.stdout.write(piece)
         sys.stdout.flush()
 
-    try:
-        with open_index(workspace.uri(workspace.settings.storage.base), snapshot, workspace) as index:
-            answer = ask_sync(
-                index,
-                question,
-                method,  # type: ignore[arg-type]
-                response_type=response_type,
-                level=community_level,
-                on_text=show if stream and not as_json else None,
-            )
-    except (QueryError, SnapshotError, GatewayError) as error:
-        fail(str(error))
+    with open_index(workspace.uri(workspace.settings.storage.base), snapshot, workspace) as index:
+        answer = ask_sync(
+            index,
+            question,
+            method,  # type: ignore[arg-type]
+            response_type=response_type,
+            level=community_level,
+            on_text=show if stream and not as_json else None,
+        )
     if as_json:
         print_json(answer.to_dict())
         return

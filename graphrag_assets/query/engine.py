@@ -65,6 +65,10 @@ async def ask(
         raise QueryError("the question is empty")
     if method != "auto" and method not in _SEARCHES:
         raise QueryError(f"there is no search method {method!r}; there are auto, {', '.join(_SEARCHES)}")
+    if level is not None and level < 0:
+        raise QueryError(
+            f"the community level must not be below 0, found {level}; level 0 holds the widest communities"
+        )
     watch = Stopwatch()
     async with AsyncExitStack() as stack:
         with watch.step("models"):
