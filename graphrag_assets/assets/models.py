@@ -21,16 +21,33 @@ T = TypeVar("T")
 #: Usage of all gateways of this process, by stage; the command line reads it after a run in its own process.
 RUN_USAGE: dict[str, StageUsage] = {}
 
+#: Why a model cannot be used, by run: further steps of that run do not begin what needs models.
+_UNUSABLE: dict[str, str] = {}
+
 
 @asynccontextmanager
 async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
-    """A gateway for one step; what it used is added to the books of the process when it closes."""
+    """A gateway for one step; what it used is added to the books of the process when it closes.
+
+    Raises:
+        GatewayError: A model could not be used in an earlier step of the same run. Dagster would go on with the steps that
+            do not depend on the failed one; the user had to wait to learn what is wrong.
+    """
+    from graphrag_assets.llm.errors import GatewayError
     from graphrag_assets.llm.gateway import Gateway
 
+    run_id = _run_id()
+    if run_id in _UNUSABLE:
+        raise GatewayError(f"not begun, since a model could not be used in an earlier step: {_UNUSABLE[run_id]}")
     gateway = Gateway(workspace)
     try:
         async with gateway:
             yield gateway
+    except (GatewayError, BaseExceptionGroup) as error:
+        first = _first(error)
+        if run_id and isinstance(first, GatewayError):
+            _UNUSABLE[run_id] = str(first)
+        raise
     finally:
         for stage, used in gateway.usage().items():
             if stage in RUN_USAGE:
@@ -52,10 +69,23 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         with interrupts.cancelling():
             return asyncio.run(work)
     except* GatewayError as errors:
-        first: BaseException = errors
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
+        first = _first(errors)
         raise dg.Failure(str(first), allow_retries=False) from first
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of a group of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _run_id() -> str:
+    """The run that this step belongs to; empty outside of steps."""
+    try:
+        return dg.AssetExecutionContext.get().run.run_id
+    except dg.DagsterInvariantViolationError:
+        return ""
 
 
 def usage_metadata(usage: dict[str, StageUsage]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets import __version__
+from graphrag_assets.assets.built_with import built_with
 from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
 from graphrag_assets.assets.fingerprints import Fingerprints
@@ -142,10 +143,13 @@ def _check_result(name: str, found: list[Violation], blocking: bool) -> dg.Asset
     )
 
 
-def snapshot_info(workspace: Workspace, prints: Fingerprints) -> dict[str, Any]:
+def snapshot_info(workspace: Workspace, prints: Fingerprints, area: BuildArea) -> dict[str, Any]:
     """Facts about a snapshot that readers need; equal for equal input and settings."""
     settings = workspace.settings
+    pruned = {name: area.facts(name).get("pruned") for name in ("entities", "relationships")}
     return {
+        "settings": built_with(workspace),
+        "pruned": {name: count for name, count in pruned.items() if count is not None},
         "method": settings.effective_method,
         "encoding_model": settings.chunking.encoding_model,
         "fingerprint": prints.whole_input(),
@@ -200,7 +204,8 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             )
         data = {table.name: parquet.to_bytes(published[table.name], table) for table in tables.PUBLISHED}
         rows = {name: table.num_rows for name, table in published.items()}
-        manifest, new = index.snapshots.publish(data, rows, vectors, snapshot_info(index.workspace, prints))
+        info = snapshot_info(index.workspace, prints, index.build)
+        manifest, new = index.snapshots.publish(data, rows, vectors, info)
         yield dg.MaterializeResult(
             metadata={
                 "snapshot": manifest.id,
@@ -209,6 +214,7 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
                 "dagster/uri": index.storage.uri(f"snapshots/{manifest.id}"),
                 **{f"rows/{name}": count for name, count in sorted(rows.items())},
                 **{f"vectors/{name}": table.rows for name, table in sorted(vectors.items())},
+                **{f"pruned/{name}": count for name, count in info["pruned"].items()},
                 "tables_size_bytes": sum(len(value) for value in data.values()),
             }
         )

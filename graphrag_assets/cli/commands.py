@@ -20,6 +20,7 @@ KEPT = {"index": "what is finished is kept, run the same command again to go on"
 KINDS = {
     "SettingsError": "settings",
     "InitError": "init",
+    "InputError": "input",
     "StorageError": "storage",
     "SnapshotError": "snapshot",
     "NoSnapshotError": "no_snapshot",
@@ -29,7 +30,7 @@ KINDS = {
 }
 
 
-class _Interrupted(Exception):
+class _InterruptedError(Exception):
     """Ctrl-C or a request to terminate; click would print an empty line for a KeyboardInterrupt."""
 
 
@@ -41,9 +42,9 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise _Interrupted from None
+            raise _InterruptedError from None
 
-    def main(  # type: ignore[override]
+    def main(
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
@@ -68,7 +69,7 @@ class Commands(click.Group):
             except click.ClickException as error:
                 error.show()
                 _end(as_json, error.format_message(), "usage", error.exit_code)
-            except (_Interrupted, click.Abort):
+            except (_InterruptedError, click.Abort):
                 interrupts.end_by_signals()
                 command = next((word for word in words if word in self.commands), "")
                 message = "Interrupted" + (f"; {KEPT[command]}" if command in KEPT else "")

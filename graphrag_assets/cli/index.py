@@ -48,7 +48,8 @@ def index_command(workspace: Workspace, *, as_json: bool) -> None:
         area = BuildArea(storage)
         before = last_inventory(workspace, area)
         changes = asdict(before.changes) if before else {}
-        report = summary(manifest, changes, 0, {}, {"written": 0, "reused": _reports(manifest)}, storage, started)
+        reports = {"written": 0, "reused": _reports(manifest)}
+        report = summary(manifest, changes, 0, {}, reports, storage, started) | {"up_to_date": True}
     else:
         with progress_on_terminal():
             reconciled, usage = _reconcile(workspace)
@@ -88,7 +89,7 @@ def _reconcile(workspace: Workspace) -> tuple[Reconciled, dict[str, Any]]:
             done = reconcile(build_definitions(workspace), Index(root=str(workspace.root)), instance)
         except RunFailedError as error:
             root = shlex.quote(str(workspace.root))
-            log = f"the log of run {error.run_id}: graphrag-assets ui --root {root} (page /runs/{error.run_id})"
+            log = f"Log of run {error.run_id}: graphrag-assets ui --root {root} (page /runs/{error.run_id})"
             fail(f"{error}\n{log}", "run", run_id=error.run_id)
     return done, dict(RUN_USAGE)
 
@@ -116,14 +117,27 @@ def summary(
     """The object of ``index --json``."""
     return {
         "snapshot": manifest.id if manifest else None,
+        "up_to_date": False,
         "documents": changes,
         "batches": batches,
         "llm": usage_json(usage),
         "tables": {name: file.rows for name, file in sorted(manifest.tables.items())} if manifest else {},
         "text_units": text_unit_counts(storage, manifest),
+        "pruned": pruned(manifest),
         "reports": reports,
         "seconds": round(time.monotonic() - started, 3),
     }
+
+
+def pruned(manifest: Manifest | None) -> dict[str, int]:
+    """Entities and relationships that pruning took out of the graph; empty for a method that does not prune."""
+    return dict(manifest.info.get("pruned") or {}) if manifest else {}
+
+
+def pruned_line(counts: dict[str, int]) -> list[str]:
+    """The same in words, as a line of its own where there is something to say."""
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return [f"Pruned as noise: {told} (prune_graph in settings.yaml)"] if any(counts.values()) else []
 
 
 def text_unit_counts(storage: FileSystem, manifest: Manifest | None) -> dict[str, int]:
@@ -149,6 +163,9 @@ def describe(report: dict[str, Any]) -> str:
         "",
         table([{"table": name, "rows": rows} for name, rows in report["tables"].items()], ["table", "rows"]),
         "",
-        f"Published snapshot {report['snapshot']} in {report['seconds']:.1f} s.",
+        *pruned_line(report["pruned"]),
+        f"Nothing to do: the index is up to date with the input and the settings (snapshot {report['snapshot']})."
+        if report["up_to_date"]
+        else f"Published snapshot {report['snapshot']} in {report['seconds']:.1f} s.",
     ]
     return "\n".join(lines)

@@ -31,6 +31,7 @@ def query_command(
     stream: bool,
 ) -> None:
     """Ask the published index and print the answer with its citations."""
+    from graphrag_assets.assets.built_with import differences, told
     from graphrag_assets.query import ask_sync, open_index
 
     if not question.strip():
@@ -41,6 +42,10 @@ def query_command(
         sys.stdout.flush()
 
     with open_index(workspace.uri(workspace.settings.storage.base), snapshot, workspace) as index:
+        changed = differences(index.manifest.info, workspace)
+        if changed:
+            note = "the index was built with other settings; this answer is from the index as it is, and"
+            click.echo(f"note: {note} graphrag-assets index would rebuild it ({told(changed)})", err=True)
         answer = ask_sync(
             index,
             question,
@@ -50,7 +55,7 @@ def query_command(
             on_text=show if stream and not as_json else None,
         )
     if as_json:
-        print_json(answer.to_dict())
+        print_json(answer.to_dict() | {"settings_changed": changed})
         return
     # An extractive answer is complete at once, and so is never streamed.
     click.echo("\n" if stream and not answer.extractive else answer.answer)

@@ -34,7 +34,8 @@ class _Line(logging.Formatter):
         self._verbose = verbose
 
     def format(self, record: logging.LogRecord) -> str:
-        message = record.getMessage()
+        dagster = getattr(record, "dagster_meta", None)  # Dagster puts run and step before the message
+        message = str(dagster["orig_message"]) if dagster else record.getMessage()
         if record.levelno >= logging.WARNING:
             message = f"{record.levelname.lower()}: {message}"
         if self._verbose:

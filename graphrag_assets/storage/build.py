@@ -48,12 +48,14 @@ class Built:
         fingerprint: Hash of what they were made from.
         model: Identity of the embedding model (vector tables only).
         metadata: Figures about these rows, for the page of their asset or partition.
+        facts: Figures that stay in the file, for later runs.
     """
 
     table: pa.Table
     fingerprint: str = ""
     model: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class BuildArea:
         Raises:
             TableContractError: The rows do not match the contract.
         """
-        data = parquet.to_bytes(built.table, CONTRACTS[name], built.fingerprint)
+        data = parquet.to_bytes(built.table, CONTRACTS[name], built.fingerprint, built.facts)
         self.filesystem.write(self.path(name, partition), data)
         return len(data)
 
@@ -120,6 +122,10 @@ class BuildArea:
     def fingerprint(self, name: str, partition: str | None = None) -> str | None:
         """Fingerprint of a table in the build area; None where it was not built."""
         return parquet.read_fingerprint(self.filesystem, self.path(name, partition))
+
+    def facts(self, name: str, partition: str | None = None) -> dict[str, int]:
+        """Figures in the file of a table; empty where it was not built, or has none."""
+        return parquet.read_facts(self.filesystem, self.path(name, partition))
 
     def rows(self, name: str, partition: str | None = None) -> int:
         """Number of rows of a table, from its footer."""

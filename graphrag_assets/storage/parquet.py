@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -11,8 +14,11 @@ from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem
 #: Key of the fingerprint in the file's own metadata.
 FINGERPRINT = b"graphrag.fingerprint"
 
+#: Key of figures about the table in the file's own metadata, as JSON.
+FACTS = b"graphrag.facts"
 
-def to_bytes(table: pa.Table, contract: Table, fingerprint: str = "") -> bytes:
+
+def to_bytes(table: pa.Table, contract: Table, fingerprint: str = "", facts: Mapping[str, int] | None = None) -> bytes:
     """Serialise a table by its contract: equal rows give equal bytes.
 
     Args:
@@ -20,12 +26,15 @@ def to_bytes(table: pa.Table, contract: Table, fingerprint: str = "") -> bytes:
         contract: Declares columns, types and row-group size.
         fingerprint: Hash of what the table was made from; kept in the file, so that a later run can tell whether it
             is still true.
+        facts: Figures about the table that are kept in the file.
     """
     table = contract.conform(table).combine_chunks()
-    metadata = {FINGERPRINT: fingerprint.encode()} if fingerprint else None
+    metadata = {FINGERPRINT: fingerprint.encode()} if fingerprint else {}
+    if facts:
+        metadata[FACTS] = json.dumps(facts, sort_keys=True).encode()
     sink = pa.BufferOutputStream()
     pq.write_table(
-        table.replace_schema_metadata(metadata),
+        table.replace_schema_metadata(metadata or None),
         sink,
         compression="zstd",
         row_group_size=contract.row_group_size,
@@ -45,12 +54,21 @@ def read_table(filesystem: FileSystem, path: str, columns: list[str] | None = No
 
 def read_fingerprint(filesystem: FileSystem, path: str) -> str | None:
     """Fingerprint of a Parquet file; None when there is no such file or it has none."""
-    try:
-        metadata = pq.ParquetFile(_source(filesystem, path)).metadata.metadata or {}
-    except FileNotFoundError:
-        return None
-    value = metadata.get(FINGERPRINT)
+    value = _metadata(filesystem, path).get(FINGERPRINT)
     return value.decode() if value else None
+
+
+def read_facts(filesystem: FileSystem, path: str) -> dict[str, int]:
+    """Figures that a Parquet file keeps about its table; empty when there is no such file or it has none."""
+    facts: dict[str, int] = json.loads(_metadata(filesystem, path).get(FACTS, b"{}"))
+    return facts
+
+
+def _metadata(filesystem: FileSystem, path: str) -> Mapping[bytes, bytes]:
+    try:
+        return pq.ParquetFile(_source(filesystem, path)).metadata.metadata or {}
+    except FileNotFoundError:
+        return {}
 
 
 def read_row_count(filesystem: FileSystem, path: str) -> int:
