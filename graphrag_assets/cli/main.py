@@ -67,7 +67,7 @@ def init(
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Make a new workspace: settings.yaml, prompts/, input/, workspace.yaml, dagster.yaml."""
+    """Make a new workspace: settings.yaml, prompts/, input/ and what Dagster's commands read."""
     from graphrag_assets.cli.init import InitError, init_workspace, workspace_files
 
     target = root / directory if root else directory

@@ -62,7 +62,7 @@ def show_log(verbose: bool) -> None:
 
 def _is_shown(record: logging.LogRecord, verbose: bool) -> bool:
     """What breaks off because of Ctrl-C is not worth a line."""
-    ours = record.name.split(".")[0] == "graphrag_assets"
+    ours = record.name.startswith("graphrag_assets.") and record.name != progress.log.name
     return interrupts.received() is None and (record.levelno >= logging.WARNING or (verbose and ours))
 
 

@@ -144,7 +144,10 @@ def doctor_command(root: Path | None, *, online: bool, as_json: bool) -> None:
     findings = diagnose_root(root or os.environ.get("GRAPHRAG_ROOT"), online)
     gravest = worst(findings)
     if as_json:
-        print_json({"status": gravest, "findings": [asdict(finding) for finding in findings]})
+        failing = [finding.name for finding in findings if finding.status == "fail"]
+        error = {"message": f"would fail: {', '.join(dict.fromkeys(failing))}", "type": "doctor"}
+        report = {"status": gravest, "findings": [asdict(finding) for finding in findings]}
+        print_json(report | ({"error": error} if failing else {}))
     else:
         marks = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
         for finding in findings:
