@@ -63,7 +63,7 @@ def index_command(workspace: Workspace, *, as_json: bool) -> None:
             reports,
             storage,
             started,
-        )
+        ) | {"new_snapshot": reconciled.new}
     if as_json:
         print_json(report)
     else:
@@ -118,6 +118,7 @@ def summary(
     return {
         "snapshot": manifest.id if manifest else None,
         "up_to_date": False,
+        "new_snapshot": False,
         "documents": changes,
         "batches": batches,
         "llm": usage_json(usage),
@@ -151,6 +152,16 @@ def text_unit_counts(storage: FileSystem, manifest: Manifest | None) -> dict[str
     return counts
 
 
+def _outcome(report: dict[str, Any]) -> str:
+    """What became of the published snapshot, in one sentence."""
+    snapshot, seconds = report["snapshot"], f"{report['seconds']:.1f} s"
+    if report["up_to_date"]:
+        return f"Nothing to do: the index is up to date with the input and the settings (snapshot {snapshot})."
+    if not report["new_snapshot"]:
+        return f"The content of the index did not change: snapshot {snapshot} stays published ({seconds})."
+    return f"Published snapshot {snapshot} in {seconds}."
+
+
 def describe(report: dict[str, Any]) -> str:
     """The report as text."""
     documents, llm = report["documents"], report["llm"]
@@ -164,8 +175,6 @@ def describe(report: dict[str, Any]) -> str:
         table([{"table": name, "rows": rows} for name, rows in report["tables"].items()], ["table", "rows"]),
         "",
         *pruned_line(report["pruned"]),
-        f"Nothing to do: the index is up to date with the input and the settings (snapshot {report['snapshot']})."
-        if report["up_to_date"]
-        else f"Published snapshot {report['snapshot']} in {report['seconds']:.1f} s.",
+        _outcome(report),
     ]
     return "\n".join(lines)

@@ -164,7 +164,7 @@ def _contents(model: str | None, embedding: str | None) -> dict[str, str]:
         "workspace.yaml": template("workspace.yaml"),
         "dagster.yaml": template("dagster.yaml"),
         "dg.toml": template("dg.toml"),
-        "index_definitions.py": template("index_definitions.py"),
+        "index_definitions.py": template("index_definitions.txt"),
         ".env": "".join(f"{name}=\n" for name in variables),
         ".gitignore": template("gitignore"),
         **{f"prompts/{name}.txt": text for name, text in packaged_prompts().items()},

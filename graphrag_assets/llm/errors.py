@@ -38,6 +38,12 @@ _QUOTA = re.compile(r"(insufficient|not enough).?(quota|balance|funds|credit)|bi
 _TRY_AGAIN = re.compile(r"(?:try again|retry) in (\d+(?:\.\d+)?) ?(ms|s)\b", re.IGNORECASE)
 
 
+#: What looks like a key: it has digits or stars, or is very long. "API key provided" names none.
+_KEY = re.compile(
+    r"\b(sk|pk|key|bearer|api[_-]?key)([-_ :=]+)(?:(?=[a-z_.\-]*[\d*])[\w*.\-]{6,}|[\w*.\-]{20,})", re.IGNORECASE
+)
+
+
 class GatewayError(Exception):
     """A model cannot be used: the message names its entry in the settings, what happened and how to mend it."""
 
@@ -106,7 +112,7 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         if secret:
             message = message.replace(secret, "***")
-    message = re.sub(r"(?i)\b(sk|pk|key|bearer|api[_-]?key)([-_ :=]+)[\w*.\-]{6,}", r"\1\2***", message)
+    message = _KEY.sub(r"\1\2***", message)
     message = " ".join(message.split())
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 

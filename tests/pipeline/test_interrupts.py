@@ -93,8 +93,7 @@ def test_index(number: signal.Signals, code: int, tmp_path: Path, llmsim: LlmSim
 
 @pytest.mark.timeout(600)
 def test_a_second_one_ends_it_at_once(tmp_path: Path, llmsim: LlmSim) -> None:
-    """The embedded model reads one long text after the other, in threads; even so the process ends."""
-    llmsim.reset(latency=30)
+    llmsim.reset(latency=3)
     root = workspace(tmp_path, llmsim)
     both = (signal.SIGINT, signal.SIGINT)
     run, seconds = interrupted(lambda: llmsim.requests > 0, "index", "--root", root, signals=both)
@@ -111,7 +110,7 @@ def test_query(tmp_path: Path, llmsim: LlmSim) -> None:
     llmsim.reset()
     root = workspace(tmp_path, llmsim)
     index(root)
-    llmsim.reset(latency=30)
+    llmsim.reset(latency=3)
     question = ("query", "What was decided about the railway?", "--root", root, "--method", "local")
     run, seconds = interrupted(lambda: llmsim.requests > 0, *question, signals=(signal.SIGINT,))
     assert (run.code, run.out, run.err) == (130, "", "Interrupted\n")
