@@ -35,9 +35,7 @@ class RetrySettings(Section):
         7, ge=0, description="Repeats of a call that failed for a passing reason (429, 5xx, timeout)."
     )
     base_delay: float = Field(2.0, gt=0, description="Factor by which the wait grows.")
-    max_delay: float | None = Field(
-        60.0, gt=0, description="Longest wait in seconds; a Retry-After header may ask for more."
-    )
+    max_delay: float | None = Field(60.0, description="Longest wait in seconds; a Retry-After header may ask for more.")
     jitter: bool = Field(True, description="Spread the waits at random.")
 
 

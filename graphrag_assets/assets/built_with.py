@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from graphrag_assets.llm.embeddings import DEFAULT_EMBEDDED
 from graphrag_assets.settings import ModelSettings, Workspace
@@ -31,9 +32,11 @@ def built_with(workspace: Workspace) -> dict[str, str]:
 
 
 def _model(model: ModelSettings) -> str:
-    """Provider and model, with what makes its answers or vectors others."""
+    """Provider and model, with what makes its answers or vectors others; never a user name or a query of the address."""
     dimensions = model.call_args.get("dimensions")
-    return f"{model.model_provider}/{model.model}" + (f" ({dimensions} dimensions)" if dimensions else "")
+    address = urlsplit(model.api_base or "")
+    where = f" at {address.netloc.rpartition('@')[2]}{address.path.rstrip('/')}" if address.netloc else ""
+    return f"{model.model_provider}/{model.model}{where}" + (f" ({dimensions} dimensions)" if dimensions else "")
 
 
 def differences(info: Mapping[str, Any], workspace: Workspace) -> dict[str, dict[str, str]]:

@@ -36,6 +36,7 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
     from graphrag_assets.llm.errors import GatewayError
     from graphrag_assets.llm.gateway import Gateway
 
+    interrupts.check()
     run_id = _run_id()
     if run_id in _UNUSABLE:
         raise GatewayError(f"not begun, since a model could not be used in an earlier step: {_UNUSABLE[run_id]}")
@@ -45,7 +46,7 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
             yield gateway
     except (GatewayError, BaseExceptionGroup) as error:
         first = _first(error)
-        if run_id and isinstance(first, GatewayError):
+        if run_id and isinstance(first, GatewayError) and not getattr(first, "passing", False):
             _UNUSABLE[run_id] = str(first)
         raise
     finally:

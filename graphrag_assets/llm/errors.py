@@ -38,10 +38,18 @@ _QUOTA = re.compile(r"(insufficient|not enough).?(quota|balance|funds|credit)|bi
 _TRY_AGAIN = re.compile(r"(?:try again|retry) in (\d+(?:\.\d+)?) ?(ms|s)\b", re.IGNORECASE)
 
 
-#: What looks like a key: it has digits or stars, or is very long. "API key provided" names none.
+#: What looks like a key. Behind the word "key" alone it has digits or stars, or is long: "API key provided" names none.
 _KEY = re.compile(
-    r"\b(sk|pk|key|bearer|api[_-]?key)([-_ :=]+)(?:(?=[a-z_.\-]*[\d*])[\w*.\-]{6,}|[\w*.\-]{20,})", re.IGNORECASE
+    r"\b(sk|pk|bearer)([-_ :=]+)[\w*.\-]{6,}"
+    r"|\b(key|api[_-]?key)([-_ ]*[:=][-_ :=]*)[\w*.\-]{6,}"
+    r"|\b(key|api[_-]?key)([-_ ]+)(?:(?=[a-z_.\-]*[\d*])[\w*.\-]{6,}|[\w*.\-]{20,})",
+    re.IGNORECASE,
 )
+
+
+def _masked(found: re.Match[str]) -> str:
+    word, between = (part for part in found.groups() if part is not None)
+    return f"{word}{between}***"
 
 
 class GatewayError(Exception):
@@ -112,7 +120,7 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         if secret:
             message = message.replace(secret, "***")
-    message = _KEY.sub(r"\1\2***", message)
+    message = _KEY.sub(_masked, message)
     message = " ".join(message.split())
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 

@@ -94,7 +94,7 @@ def test_another_method_and_another_embedding_model(tmp_path: Path, llmsim: LlmS
     assert found["method"] == {"index": "fast", "now": "standard"}
     assert found["embeddings"] == {
         "index": "embedded bge-small-en-v1.5",
-        "now": "openai/text-embedding-3-small (64 dimensions)",
+        "now": f"openai/text-embedding-3-small at {llmsim.base.removeprefix('http://')} (64 dimensions)",
     }
     query = invoke("query", "Who is Edda Lindrow?", "--root", root, "--method", "basic", "--json")
     assert query.code == 1
