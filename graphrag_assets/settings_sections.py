@@ -258,11 +258,11 @@ class PruneGraphSettings(Section):
         description="Entities in fewer text units are dropped, unless they are named entities in 1 with a relationship kept.",
     )
     max_node_freq_std: float | None = Field(
-        None, description="Drop entities whose frequency is this many deviations above the mean."
+        None, ge=0, description="Drop entities whose frequency is this many deviations above the mean."
     )
     min_node_degree: int = Field(1, ge=0, description="Entities with fewer relationships are dropped.")
     max_node_degree_std: float | None = Field(
-        None, description="Drop entities whose degree is this many deviations above the mean."
+        None, ge=0, description="Drop entities whose degree is this many deviations above the mean."
     )
     min_edge_weight_pct: float = Field(
         40.0, ge=0, le=100, description="Relationships below this percentile of weight are dropped."

@@ -251,7 +251,8 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         built.metadata["entities"]["entities_by_type"] = count_types(built.tables["entities"])
         for name in OUTPUTS:
             figures = built.metadata[name] | ({"picture": picture} if name != "entity_aliases" else {})
-            yield dg.Output(Built(built.tables[name], fingerprint, metadata=figures), name)
+            pruned = {"pruned": figures[f"{name}_pruned"]} if f"{name}_pruned" in figures else {}
+            yield dg.Output(Built(built.tables[name], fingerprint, metadata=figures, figures=pruned), name)
 
     @dg.asset(
         ins={"extracted_claims": dg.AssetIn(partition_mapping=every_batch)},

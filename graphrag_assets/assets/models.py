@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
 
+from graphrag_assets import interrupts
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.vectors import load_lancedb
 
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 #: Usage of all gateways of this process, by stage; the command line reads it after a run in its own process.
 RUN_USAGE: dict[str, StageUsage] = {}
+
+#: Why a model cannot be used, by run: further steps of that run do not begin what needs models.
+_UNUSABLE: dict[str, str] = {}
 
 
 def import_ahead() -> None:
@@ -38,13 +42,28 @@ def import_ahead() -> None:
 
 @asynccontextmanager
 async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
-    """A gateway for one step; what it used is added to the books of the process when it closes."""
+    """A gateway for one step; what it used is added to the books of the process when it closes.
+
+    Raises:
+        GatewayError: A model could not be used in an earlier step of the same run. Dagster would go on with the steps that
+            do not depend on the failed one; the user had to wait to learn what is wrong.
+    """
+    from graphrag_assets.llm.errors import GatewayError
     from graphrag_assets.llm.gateway import Gateway
 
+    interrupts.check()
+    run_id = _run_id()
+    if run_id in _UNUSABLE:
+        raise GatewayError(f"not begun, since a model could not be used in an earlier step: {_UNUSABLE[run_id]}")
     gateway = Gateway(workspace)
     try:
         async with gateway:
             yield gateway
+    except (GatewayError, BaseExceptionGroup) as error:
+        first = _first(error)
+        if run_id and isinstance(first, GatewayError) and not getattr(first, "passing", False):
+            _UNUSABLE[run_id] = str(first)
+        raise
     finally:
         for stage, used in gateway.usage().items():
             if stage in RUN_USAGE:
@@ -64,12 +83,26 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     from graphrag_assets.storage.failures import may_pass
 
     try:
-        return asyncio.run(work)
+        with interrupts.cancelling():
+            return asyncio.run(work)
     except* GatewayError as errors:
-        first: BaseException = errors
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
+        first = _first(errors)
         raise dg.Failure(str(first), allow_retries=may_pass(errors)) from first
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of a group of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _run_id() -> str:
+    """The run that this step belongs to; empty outside of steps."""
+    try:
+        return dg.AssetExecutionContext.get().run.run_id
+    except dg.DagsterInvariantViolationError:
+        return ""
 
 
 def usage_metadata(usage: dict[str, StageUsage]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import dagster as dg
 
+from graphrag_assets import interrupts
 from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, INCOMPLETE, STAGE_ASSETS, Fingerprints
 from graphrag_assets.settings import Workspace
 from graphrag_assets.settings_file import load_workspace
@@ -54,8 +55,9 @@ class Index(dg.ConfigurableResource[None]):
         """Fingerprints of all tables that the index ought to have, by the inventory in the build area.
 
         Assets read the inventory here rather than as an input: it decides nothing about their rows, and every asset
-        stands downstream of it anyway, through the documents.
+        stands downstream of it anyway, through the documents. No step begins where the process was asked to end.
         """
+        interrupts.check()
         return Fingerprints(self.workspace, self.build.read("input_inventory"))
 
     def stamp(self, prints: Fingerprints, stage: str, key: str | None = None, *, failed: bool = False) -> str:

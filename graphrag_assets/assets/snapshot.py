@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphrag_assets import __version__
+from graphrag_assets.assets.built_with import built_with
 from graphrag_assets.assets.checks import result, stop_if_broken
 from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
@@ -155,10 +156,13 @@ def _specs() -> list[dg.AssetCheckSpec]:
     return [*specs, dg.AssetCheckSpec(TABLES_CHECK, asset=SNAPSHOT, description=description, blocking=True)]
 
 
-def snapshot_info(workspace: Workspace, prints: Fingerprints) -> dict[str, Any]:
+def snapshot_info(workspace: Workspace, prints: Fingerprints, area: BuildArea) -> dict[str, Any]:
     """Facts about a snapshot that readers need; equal for equal input and settings."""
     settings = workspace.settings
+    pruned = {name: area.facts(name).figures.get("pruned") for name in ("entities", "relationships")}
     return {
+        "settings": built_with(workspace),
+        "pruned": {name: count for name, count in pruned.items() if count is not None},
         "method": settings.effective_method,
         "encoding_model": settings.chunking.encoding_model,
         "fingerprint": prints.whole_input(),
@@ -174,6 +178,7 @@ def snapshot_metadata(storage: FileSystem, manifest: Manifest) -> dict[str, Any]
         "dagster/uri": storage.uri(f"snapshots/{manifest.id}"),
         **{f"rows/{name}": file.rows for name, file in sorted(manifest.tables.items())},
         **{f"vectors/{name}": vectors.rows for name, vectors in sorted(manifest.vectors.items())},
+        **{f"pruned/{name}": count for name, count in (manifest.info.get("pruned") or {}).items()},
         "tables_size_bytes": sum(file.bytes for file in manifest.tables.values()),
     }
 
@@ -219,7 +224,8 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         give_back_memory()
         rows = {name: table.num_rows for name, table in published.items()}
         data = {table.name: parquet.to_bytes(published.pop(table.name), table) for table in tables.PUBLISHED}
-        manifest, new = index.snapshots.publish(data, rows, vectors, snapshot_info(index.workspace, prints))
+        info = snapshot_info(index.workspace, prints, index.build)
+        manifest, new = index.snapshots.publish(data, rows, vectors, info)
         yield dg.MaterializeResult(metadata=snapshot_metadata(index.storage, manifest) | {"new_snapshot": new})
 
     return [index_snapshot]

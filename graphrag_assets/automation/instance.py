@@ -8,6 +8,8 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from graphrag_assets.settings import Workspace
 
 if TYPE_CHECKING:
@@ -60,11 +62,23 @@ def _normal_synchronous(connection: Any, _record: object) -> None:
         connection.execute("pragma synchronous = normal")
 
 
+#: No capture of what steps print: a command shows it itself, and the processes that copy it would outlive a signal.
+_NO_CAPTURE = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
+
+
 def open_instance(workspace: Workspace) -> dg.DagsterInstance:
-    """Open the Dagster instance of a workspace, creating its databases where there are none."""
+    """Open the Dagster instance of a workspace for runs of this process, creating its databases where there are none.
+
+    What the steps of these runs print is not captured, unless dagster.yaml says how.
+    """
     import dagster as dg
+    from dagster._core.instance.ref import InstanceRef
 
     _relax_sqlite()
-    os.environ["DAGSTER_HOME"] = str(dagster_home(workspace))
+    home = dagster_home(workspace)
+    os.environ["DAGSTER_HOME"] = str(home)
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
-    return dg.DagsterInstance.get()
+    config = home / "dagster.yaml"
+    own = yaml.safe_load(config.read_text(encoding="utf-8")) if config.is_file() else None
+    overrides: dict[str, Any] = {} if own and "compute_logs" in own else {"compute_logs": _NO_CAPTURE}
+    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=overrides))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,17 +86,32 @@ def end_dead_runs(instance: dg.DagsterInstance, home: Path) -> list[str]:
     Returns:
         Ids of the runs.
     """
-    import dagster as dg
-
     dead = {lock.name for lock in sorted((home / FOLDER).glob("*")) if _is_dead(lock)}
     if not dead:
         return []
-    unfinished = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED]
-    runs = instance.get_runs(dg.RunsFilter(statuses=unfinished, tags={PROCESS_TAG: sorted(dead)}))
-    for run in runs:
-        instance.report_run_failed(run, "the process of this run died; what it had not finished is computed again")
-        if instance.event_log_storage.supports_global_concurrency_limits:
-            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    ended = end_runs(instance, dead, "the process of this run died; what it had not finished is computed again")
     for name in dead:
         (home / FOLDER / name).unlink(missing_ok=True)
+    return ended
+
+
+def end_runs(instance: dg.DagsterInstance, processes: Collection[str], message: str) -> list[str]:
+    """Mark the unfinished runs of processes as failed, and give their places in the pools to others.
+
+    Args:
+        instance: Where runs are recorded.
+        processes: Tags of the processes.
+        message: Why.
+
+    Returns:
+        Ids of the runs.
+    """
+    import dagster as dg
+
+    unfinished = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED]
+    runs = instance.get_runs(dg.RunsFilter(statuses=unfinished, tags={PROCESS_TAG: sorted(processes)}))
+    for run in runs:
+        instance.report_run_failed(run, message)
+        if instance.event_log_storage.supports_global_concurrency_limits:
+            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
     return [run.run_id for run in runs]

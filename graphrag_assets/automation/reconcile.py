@@ -7,6 +7,8 @@ a person in the UI end at the same assets.
 from __future__ import annotations
 
 import json
+import logging
+import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,19 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pyarrow as pa
+from dagster._core.execution.plan.objects import ErrorSource
 
+from graphrag_assets import interrupts
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.history import restore_history
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
-from graphrag_assets.automation.processes import PROCESS_TAG, alone, end_dead_runs, running
+from graphrag_assets.automation.processes import PROCESS_TAG, alone, end_dead_runs, end_runs, running
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
 from graphrag_assets.storage.parquet import read_table
 
 if TYPE_CHECKING:
     from graphrag_assets.storage.snapshots import Manifest
+
+log = logging.getLogger(__name__)
 
 #: Tag by which Dagster's daemon would start a failed run again; a run of this process is the caller's to repeat.
 MAX_RETRIES_TAG = "dagster/max_retries"
@@ -94,7 +100,16 @@ def register_batches(instance: dg.DagsterInstance, batches: list[str]) -> None:
 
 
 class RunFailedError(Exception):
-    """A run of the index failed; the message is that of the step that failed."""
+    """A run of the index failed; the message is that of the step that failed.
+
+    Args:
+        message: What failed.
+        run_id: Dagster's id of the run.
+    """
+
+    def __init__(self, message: str, run_id: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
 
 
 @dataclass
@@ -135,7 +150,11 @@ def reconcile(
     home = Path(instance.root_directory)
     end_dead_runs(instance, home)
     with alone(home), running(home) as process:
-        return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}, allow_empty)
+        try:
+            return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}, allow_empty)
+        except BaseException:
+            end_runs(instance, [process], "interrupted before the run began its first step")
+            raise
 
 
 def _reconcile(
@@ -197,20 +216,41 @@ def _run(
         else {}
     )
     job = defs.resolve_implicit_global_asset_job_def()
+    run_id = str(uuid.uuid4())
+    log.info("run %s: %s%s", run_id, ", ".join(assets), f" of {batches[0]} to {batches[-1]}" if batches else "")
+    instance.add_event_listener(run_id, _log_step)
     result = job.execute_in_process(
         instance=instance,
         asset_selection=[dg.AssetKey(name) for name in assets],
         tags={**tags, **span},
         run_config={**QUIET, **(config or {})},
         raise_on_error=False,
+        run_id=run_id,
     )
+    if any(e.is_step_failure and e.step_failure_data.error_source is ErrorSource.INTERRUPT for e in result.all_events):
+        raise KeyboardInterrupt
+    interrupts.check()
     if not result.success:
-        raise RunFailedError(_reason(result))
+        raise RunFailedError(_reason(result), run_id)
     return {
         event.asset_key.path[-1]: {name: value.value for name, value in event.materialization.metadata.items()}
         for event in result.get_asset_materialization_events()
         if event.asset_key is not None
     }
+
+
+def _log_step(event: dg.EventLogEntry) -> None:
+    """Log what a run is at."""
+    told = event.dagster_event
+    if told is None or told.step_key is None:
+        return
+    if told.is_step_start:
+        log.info("%s: begins", told.step_key)
+    elif told.is_step_success:
+        log.info("%s: done in %.1f s", told.step_key, told.step_success_data.duration_ms / 1000)
+    elif told.is_step_failure and told.step_failure_data.error_source is not ErrorSource.INTERRUPT:
+        error = told.step_failure_data.error
+        log.info("%s: failed\n%s", told.step_key, error.to_string() if error else "")
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,13 @@ import click
 from graphrag_assets.automation.instance import has_history
 from graphrag_assets.automation.plan import last_inventory, nothing_to_do
 from graphrag_assets.cli.notes import notes, rejections
-from graphrag_assets.cli.output import fail, print_json, progress_on_terminal, table
+from graphrag_assets.cli.output import fail, print_json, table
+from graphrag_assets.cli.showing import progress_on_terminal
 from graphrag_assets.input.folder import require_input
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import INPUT_BASE, FileSystem, StorageError, open_filesystem, require_writable
-from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore
+from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
 
 if TYPE_CHECKING:
     from graphrag_assets.automation.reconcile import Reconciled
@@ -32,7 +34,7 @@ def open_places(workspace: Workspace) -> tuple[FileSystem, FileSystem]:
             open_filesystem(workspace.uri(storage.base), storage.endpoint_url, storage.region),
         )
     except StorageError as error:
-        fail(str(error))
+        fail(str(error), "storage")
 
 
 def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = False) -> None:
@@ -48,7 +50,8 @@ def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = Fa
         area = BuildArea(storage)
         before = last_inventory(workspace, area)
         changes = asdict(before.changes) if before else {}
-        report = summary(manifest, changes, 0, {}, {"written": 0, "reused": _reports(manifest)}, storage, started)
+        reports = {"written": 0, "reused": _reports(manifest)}
+        report = summary(manifest, changes, 0, {}, reports, storage, started) | {"up_to_date": True}
     else:
         require_writable(storage)
         with progress_on_terminal():
@@ -63,7 +66,7 @@ def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = Fa
             reports,
             storage,
             started,
-        )
+        ) | {"new_snapshot": reconciled.new}
     report["rejected"] = _rejected(workspace, storage)
     report["notes"] = notes(workspace, source, storage, SnapshotStore(storage).current())
     if as_json:
@@ -74,13 +77,10 @@ def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = Fa
 
 def _require_pipeline(workspace: Workspace) -> None:
     """End the command where the fast method is to read with a pipeline that is not installed."""
-    from graphrag_assets.indexing.noun_phrases import PipelineMissingError, require_pipeline
+    from graphrag_assets.indexing.noun_phrases import require_pipeline
 
     if workspace.settings.effective_method == "fast":
-        try:
-            require_pipeline(workspace.settings.extract_graph_nlp.text_analyzer.model_name)
-        except PipelineMissingError as error:
-            fail(str(error))
+        require_pipeline(workspace.settings.extract_graph_nlp.text_analyzer.model_name)
 
 
 def _rejected(workspace: Workspace, storage: FileSystem) -> list[dict[str, Any]]:
@@ -101,7 +101,6 @@ def _reconcile(workspace: Workspace, allow_empty: bool) -> tuple[Reconciled, dic
     from graphrag_assets.assets.models import RUN_USAGE
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
-    from graphrag_assets.automation.processes import BusyError
     from graphrag_assets.automation.reconcile import RunFailedError, reconcile
 
     spare_memory()
@@ -109,8 +108,10 @@ def _reconcile(workspace: Workspace, allow_empty: bool) -> tuple[Reconciled, dic
         try:
             index = Index(root=str(workspace.root))
             done = reconcile(build_definitions(workspace), index, instance, allow_empty=allow_empty)
-        except (RunFailedError, BusyError, SnapshotError, StorageError) as error:
-            fail(str(error))
+        except RunFailedError as error:
+            root = shlex.quote(str(workspace.root))
+            log = f"Log of run {error.run_id}: graphrag-assets ui --root {root} (page /runs/{error.run_id})"
+            fail(f"{error}\n{log}", "run", run_id=error.run_id)
     return done, dict(RUN_USAGE)
 
 
@@ -147,14 +148,28 @@ def summary(
     """The object of ``index --json``."""
     return {
         "snapshot": manifest.id if manifest else None,
+        "up_to_date": False,
+        "new_snapshot": False,
         "documents": changes,
         "batches": batches,
         "llm": usage_json(usage),
         "tables": {name: file.rows for name, file in sorted(manifest.tables.items())} if manifest else {},
         "text_units": text_unit_counts(storage, manifest),
+        "pruned": pruned(manifest),
         "reports": reports,
         "seconds": round(time.monotonic() - started, 3),
     }
+
+
+def pruned(manifest: Manifest | None) -> dict[str, int]:
+    """Entities and relationships that pruning took out of the graph; empty for a method that does not prune."""
+    return dict(manifest.info.get("pruned") or {}) if manifest else {}
+
+
+def pruned_line(counts: dict[str, int]) -> list[str]:
+    """The same in words, as a line of its own where there is something to say."""
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return [f"Pruned as noise: {told} (prune_graph in settings.yaml)"] if any(counts.values()) else []
 
 
 def text_unit_counts(storage: FileSystem, manifest: Manifest | None) -> dict[str, int]:
@@ -173,6 +188,16 @@ def text_unit_line(counts: dict[str, int]) -> str:
     return f"Text units: {counts['ok']} ok, {counts['empty']} without entities, {counts['failed']} failed"
 
 
+def _outcome(report: dict[str, Any]) -> str:
+    """What became of the published snapshot, in one sentence."""
+    snapshot, seconds = report["snapshot"], f"{report['seconds']:.1f} s"
+    if report["up_to_date"]:
+        return f"Nothing to do: the index is up to date with the input and the settings (snapshot {snapshot})."
+    if not report["new_snapshot"]:
+        return f"The content of the index did not change: snapshot {snapshot} stays published ({seconds})."
+    return f"Published snapshot {snapshot} in {seconds}."
+
+
 def describe(report: dict[str, Any]) -> str:
     """The report as text."""
     documents, llm = report["documents"], report["llm"]
@@ -185,8 +210,9 @@ def describe(report: dict[str, Any]) -> str:
         "",
         table([{"table": name, "rows": rows} for name, rows in report["tables"].items()], ["table", "rows"]),
         "",
-        *(line for line in rejections(report["rejected"])),
+        *pruned_line(report["pruned"]),
+        *rejections(report["rejected"]),
         *(f"Note: {note}." for note in report["notes"]),
-        f"Published snapshot {report['snapshot']} in {report['seconds']:.1f} s.",
+        _outcome(report),
     ]
     return "\n".join(lines)

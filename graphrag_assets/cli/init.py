@@ -85,7 +85,8 @@ class _Model:
 def init_workspace(
     directory: Path, model: str | None = None, embedding: str | None = None, force: bool = False
 ) -> list[Path]:
-    """Make a workspace: settings.yaml, prompts/, input/, workspace.yaml, dagster.yaml, .env, .gitignore.
+    """Make a workspace: settings.yaml, prompts/, input/, .env, .gitignore, and the files that Dagster's
+    commands read (workspace.yaml, dagster.yaml, dg.toml, index_definitions.py).
 
     Files that exist are kept, unless ``force`` is set; a .env file and the input are always kept. With OpenAI's
     completion model comes its small embedding model; other providers get one only when it is asked for.
@@ -162,6 +163,8 @@ def _contents(model: str | None, embedding: str | None) -> dict[str, str]:
         "settings.yaml": render(template("settings.yaml"), {"models": models}),
         "workspace.yaml": template("workspace.yaml"),
         "dagster.yaml": template("dagster.yaml"),
+        "dg.toml": template("dg.toml"),
+        "index_definitions.py": template("index_definitions.txt"),
         ".env": "".join(f"{name}=\n" for name in variables),
         ".gitignore": template("gitignore"),
         **{f"prompts/{name}.txt": text for name, text in packaged_prompts().items()},

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,8 +10,9 @@ from typing import Any, TypeVar
 import click
 
 from graphrag_assets import __version__
-from graphrag_assets.cli.errors import Commands
+from graphrag_assets.cli.commands import Commands
 from graphrag_assets.cli.output import fail, print_json
+from graphrag_assets.cli.showing import show_log
 from graphrag_assets.machine import keep_memory_small
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +27,7 @@ def _common(command: F) -> F:
         help="Workspace folder (default: GRAPHRAG_ROOT, else the current folder).",
     )(command)
     command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")(command)
-    return click.option("-v", "--verbose", is_flag=True, help="Show the log.")(command)
+    return click.option("-v", "--verbose", is_flag=True, help="Show each step and the causes of failures.")(command)
 
 
 def _prepare(root: Path | None, verbose: bool) -> Any:
@@ -36,19 +35,15 @@ def _prepare(root: Path | None, verbose: bool) -> Any:
     keep_memory_small()
     from graphrag_assets.settings_file import SettingsError, load_workspace
 
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(levelname)s %(name)s: %(message)s",
-    )
+    show_log(verbose)
     if root is not None:
         if not root.is_dir():
-            fail(f"{root} is not a folder; create a workspace with: graphrag-assets init {root}")
+            fail(f"{root} is not a folder; create a workspace with: graphrag-assets init {root}", "settings")
         os.environ["GRAPHRAG_ROOT"] = str(root.absolute())
     try:
         return load_workspace(root)
     except SettingsError as error:
-        fail(str(error))
+        fail(str(error), "settings")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,14 +67,14 @@ def init(
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Make a new workspace: settings.yaml, prompts/, input/, workspace.yaml, dagster.yaml."""
+    """Make a new workspace: settings.yaml, prompts/, input/ and what Dagster's commands read."""
     from graphrag_assets.cli.init import InitError, init_workspace, workspace_files
 
     target = root / directory if root else directory
     try:
         written = init_workspace(target, model, embedding, force)
     except InitError as error:
-        fail(str(error))
+        fail(str(error), "init")
     kept = [path for path in workspace_files(target) if path not in written]
     if as_json:
         print_json(
@@ -116,7 +111,7 @@ def index(method: str | None, allow_empty: bool, root: Path | None, as_json: boo
 )
 @click.option("--snapshot", help="Id of an older snapshot (default: the published one).")
 @click.option("--response-type", default="Multiple Paragraphs", show_default=True, help="Form of the answer.")
-@click.option("--community-level", type=int, help="Deepest level of reports (default: settings).")
+@click.option("--community-level", type=click.IntRange(min=0), help="Deepest level of reports (default: settings).")
 @click.option("--stream", is_flag=True, help="Print the answer while it is written.")
 @_common
 def query(question: str, root: Path | None, as_json: bool, verbose: bool, **options: Any) -> None:
@@ -170,7 +165,7 @@ def snapshots_show(snapshot: str | None, root: Path | None, as_json: bool, verbo
 
 
 @main.command()
-@click.option("--port", default=3000, show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True)
 @_common
 def ui(port: int, host: str, root: Path | None, as_json: bool, verbose: bool) -> None:

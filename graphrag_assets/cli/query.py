@@ -31,31 +31,31 @@ def query_command(
     stream: bool,
 ) -> None:
     """Ask the published index and print the answer with its citations."""
-    from graphrag_assets.llm.errors import GatewayError
-    from graphrag_assets.query import QueryError, ask_sync, open_index
-    from graphrag_assets.storage.snapshots import SnapshotError
+    from graphrag_assets.assets.built_with import differences, told
+    from graphrag_assets.query import ask_sync, open_index
 
     if not question.strip():
-        fail('the question is empty; ask one, such as: graphrag-assets query "Who signed the contract?"')
+        fail('the question is empty; ask one, such as: graphrag-assets query "Who signed the contract?"', "query")
 
     def show(piece: str) -> None:
         sys.stdout.write(piece)
         sys.stdout.flush()
 
-    try:
-        with open_index(workspace.uri(workspace.settings.storage.base), snapshot, workspace) as index:
-            answer = ask_sync(
-                index,
-                question,
-                method,  # type: ignore[arg-type]
-                response_type=response_type,
-                level=community_level,
-                on_text=show if stream and not as_json else None,
-            )
-    except (QueryError, SnapshotError, GatewayError) as error:
-        fail(str(error))
+    with open_index(workspace.uri(workspace.settings.storage.base), snapshot, workspace) as index:
+        changed = differences(index.manifest.info, workspace)
+        if changed:
+            note = "the index was built with other settings; this answer is from the index as it is, and"
+            click.echo(f"note: {note} graphrag-assets index would rebuild it ({told(changed)})", err=True)
+        answer = ask_sync(
+            index,
+            question,
+            method,  # type: ignore[arg-type]
+            response_type=response_type,
+            level=community_level,
+            on_text=show if stream and not as_json else None,
+        )
     if as_json:
-        print_json(answer.to_dict())
+        print_json(answer.to_dict() | {"settings_changed": changed})
         return
     # An extractive answer is complete at once, and so is never streamed.
     click.echo("\n" if stream and not answer.extractive else answer.answer)

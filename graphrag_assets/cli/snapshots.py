@@ -9,7 +9,7 @@ import click
 from graphrag_assets.cli.index import open_places
 from graphrag_assets.cli.output import fail, print_json, table
 from graphrag_assets.settings import Workspace
-from graphrag_assets.storage.snapshots import SnapshotError, SnapshotStore
+from graphrag_assets.storage.snapshots import SnapshotStore
 
 
 def list_command(workspace: Workspace, *, as_json: bool) -> None:
@@ -39,12 +39,9 @@ def show_command(workspace: Workspace, snapshot: str | None, *, as_json: bool) -
     """Show one snapshot."""
     _, storage = open_places(workspace)
     store = SnapshotStore(storage)
-    try:
-        manifest = store.get(snapshot) if snapshot else store.current()
-    except SnapshotError as error:
-        fail(str(error))
+    manifest = store.get(snapshot) if snapshot else store.current()
     if manifest is None:
-        fail(f"nothing is published at {storage.base}: run graphrag-assets index first")
+        fail(f"nothing is published at {storage.base}: run graphrag-assets index first", "no_snapshot")
     if as_json:
         print_json(asdict(manifest) | {"base": storage.base})
         return

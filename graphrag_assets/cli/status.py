@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
+from graphrag_assets.assets.built_with import differences, told
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.automation.plan import last_inventory, missing_work
-from graphrag_assets.cli.index import open_places, text_unit_counts, text_unit_line
+from graphrag_assets.cli.index import open_places, pruned, pruned_line, text_unit_counts, text_unit_line
 from graphrag_assets.cli.output import print_json, table
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import file_changes
@@ -33,8 +34,10 @@ def status_command(workspace: Workspace, *, as_json: bool) -> None:
     manifest = SnapshotStore(storage).current()
     report = {
         "root": str(workspace.root),
+        "input": source.base,
         "method": workspace.settings.effective_method,
         "published": _published(manifest, storage),
+        "settings_changed": differences(manifest.info, workspace) if manifest else {},
         "waiting": _waiting(workspace, source, storage, manifest),
         "failed_text_units": _failed(
             storage, manifest, "text_units", ["id", "document_id", "position", "status", "reason"]
@@ -60,6 +63,7 @@ def _published(manifest: Manifest | None, storage: FileSystem) -> dict[str, Any]
         "tables": {name: file.rows for name, file in sorted(manifest.tables.items())},
         "vectors": {name: vectors.model for name, vectors in sorted(manifest.vectors.items())},
         "text_units": text_unit_counts(storage, manifest),
+        "pruned": pruned(manifest),
     }
 
 
@@ -98,11 +102,15 @@ def _describe(report: dict[str, Any]) -> str:
     published, waiting = report["published"], report["waiting"]
     lines = [f"Workspace {report['root']}, method {report['method']}"]
     if published is None:
-        lines.append("Nothing is published yet: run graphrag-assets index")
+        count = sum(waiting["files"].values())
+        wait = f"{count} file{'s wait' if count != 1 else ' waits'} in {report['input']}: " if count else ""
+        first = "" if count else f"Put documents into {report['input']}, then "
+        lines.append(f"Nothing is indexed yet. {wait}{first}run graphrag-assets index --root {report['root']}")
     else:
         lines += [
             f"Published: snapshot {published['snapshot']} of {published['created']}, method {published['method']}",
             text_unit_line(published["text_units"]),
+            *pruned_line(published["pruned"]),
             "",
             table([{"table": n, "rows": r} for n, r in published["tables"].items()], ["table", "rows"]),
             "",
@@ -115,8 +123,11 @@ def _describe(report: dict[str, Any]) -> str:
         lines.append(
             f"Waiting: files {seen}; {len(waiting['batches'])} batches; stages {', '.join(waiting['stages']) or 'none'}"
         )
-    else:
+    elif published is not None:
         lines.append("The index is up to date with the input and the settings.")
+    if changed := report["settings_changed"]:
+        lines.append(f"The index was built with other settings ({told(changed)}).")
+        lines.append("Queries read it as it is; graphrag-assets index brings it to the settings of now.")
     for name, columns in (
         ("failed_text_units", ["id", "status", "reason"]),
         ("failed_reports", ["community", "title", "reason"]),
@@ -140,7 +151,10 @@ def doctor_command(root: Path | None, *, online: bool, as_json: bool) -> None:
     findings = diagnose_root(root or os.environ.get("GRAPHRAG_ROOT"), online)
     gravest = worst(findings)
     if as_json:
-        print_json({"status": gravest, "findings": [asdict(finding) for finding in findings]})
+        failing = [finding.name for finding in findings if finding.status == "fail"]
+        error = {"message": f"would fail: {', '.join(dict.fromkeys(failing))}", "type": "doctor"}
+        report = {"status": gravest, "findings": [asdict(finding) for finding in findings]}
+        print_json(report | ({"error": error} if failing else {}))
     else:
         marks = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
         for finding in findings:

@@ -37,7 +37,7 @@ PATIENCE = 20.0
 def ui_command(workspace: Workspace, host: str, port: int) -> None:
     """Run code server, web server and daemon until one of them ends or the command is interrupted."""
     if find_spec("dagster_webserver") is None:
-        fail("the Dagster web server is not installed; install it with: pip install 'graphrag-assets[ui]'")
+        fail("the Dagster web server is not installed; install it with: pip install 'graphrag-assets[ui]'", "ui")
     _require_free(host, port)
     home = dagster_home(workspace)
     prepare_instance(workspace)
@@ -77,7 +77,7 @@ def ui_command(workspace: Workspace, host: str, port: int) -> None:
         finally:
             _stop(processes)
     ended = ", ".join(f"{name} (exit code {process.returncode})" for name, process in processes.items())
-    fail(f"the Dagster UI ended by itself: {ended}; its log above says why")
+    fail(f"the Dagster UI ended by itself: {ended}; its log above says why", "ui")
 
 
 def prepare_instance(workspace: Workspace) -> None:
@@ -105,7 +105,7 @@ def _require_free(host: str, port: int) -> None:
             pass
     except (OSError, OverflowError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        fail(f"cannot listen on {host}:{port}: {reason}; choose another port with --port (make ui PORT=3001)")
+        fail(f"cannot listen on {host}:{port}: {reason}; choose another port with --port (make ui PORT=3001)", "ui")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, answer_identity, connect, endpoint
 from graphrag_assets.llm.errors import FATAL, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.limits import Limiter, Reservation, SlidingWindow
+from graphrag_assets.llm.notices import RetryNotices
 from graphrag_assets.llm.prices import ModelFacts, facts
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.settings import ModelSettings, RetrySettings
@@ -21,6 +22,18 @@ logger = logging.getLogger(__name__)
 
 #: An endpoint that never answered counts as unusable after so many failures, of which one call has used up its repeats.
 FAILURES_BEFORE_FIRST_ANSWER = 8
+
+#: An endpoint of which this process never had an answer counts as not there when one call could not connect so often …
+UNREACHABLE_BEFORE_FIRST_ANSWER = 3
+
+#: … or when that took so many seconds, as where every try has to wait in vain.
+UNREACHABLE_SECONDS = 15.0
+
+#: An endpoint that never answered counts as unusable when one call waited so often for an answer in vain.
+TIMEOUTS_BEFORE_FIRST_ANSWER = 3
+
+#: Seconds without the first answer of a model after which a line says so.
+SILENCE = 30.0
 
 #: An endpoint that did answer counts as gone after so many calls in a row that could not connect, to the last repeat.
 UNREACHABLE_IN_A_ROW = 10
@@ -31,6 +44,8 @@ LONGEST_RETRY_AFTER = 900.0
 _MENDS: Mapping[str, str] = {
     "authentication": "check api_key of this entry, or the environment variable it is read from",
     "not_found": "check model and api_base of this entry",
+    "bad_request": "check model and call_args of this entry",
+    "unreachable": "check api_base of this entry, that the server is up, and the network or proxy between",
     "quota": "the account has no credit or quota left; raise it at the provider, then run again (answers are kept)",
 }
 
@@ -45,6 +60,9 @@ class Answered(Protocol):
 
 
 R = TypeVar("R", bound=Answered)
+
+#: Addresses that answered this process: there an outage is ridden out, in whichever step it comes.
+_ANSWERED: set[str] = set()
 
 
 class ModelCalls:
@@ -72,6 +90,9 @@ class ModelCalls:
         self._answered = False
         self._failures = 0
         self._unreachable = 0
+        self._refused = 0
+        self._notices = RetryNotices()
+        self._silence: asyncio.TimerHandle | None = None
         self._mean_completion = 500.0 if completes else 0.0
 
     @property
@@ -95,7 +116,7 @@ class ModelCalls:
             PermanentError: This call cannot succeed.
             GatewayError: No call to this model can.
         """
-        failures = 0
+        failures, started = 0, time.monotonic()
         while True:
             self._check()
             try:
@@ -105,7 +126,7 @@ class ModelCalls:
                     return answer
             except (PassingError, PermanentError) as error:
                 failures += 1
-                wait = self._next_wait(error, failures)
+                wait = self._next_wait(error, failures, time.monotonic() - started)
             await asyncio.sleep(wait)
 
     async def stream(
@@ -129,7 +150,7 @@ class ModelCalls:
         Raises:
             PassingError, PermanentError, GatewayError: As :meth:`send`.
         """
-        failures = 0
+        failures, started = 0, time.monotonic()
         begun = False
         characters = sum(len(message["content"]) for message in messages)
         while True:
@@ -146,11 +167,12 @@ class ModelCalls:
                 if begun:
                     raise
                 failures += 1
-                wait = self._next_wait(error, failures)
+                wait = self._next_wait(error, failures, time.monotonic() - started)
             await asyncio.sleep(wait)
 
     async def close(self) -> None:
         """Close connections."""
+        self._end_silence()
         await self.client.close()
 
     def _check(self) -> None:
@@ -168,6 +190,7 @@ class ModelCalls:
             self._check()
             account.calls += 1
             account.retries += repeat
+            self._begin_silence()
             yield turn
             self._succeeded(account, reservation, turn.usage)
         finally:
@@ -176,6 +199,8 @@ class ModelCalls:
 
     def _succeeded(self, account: StageUsage, reservation: Reservation, usage: TokenUsage | None) -> None:
         self._answered = True
+        _ANSWERED.add(self.endpoint.address)
+        self._end_silence()
         self._unreachable = 0
         account.answered(usage, self.facts.usd(usage))
         if usage is not None:
@@ -187,11 +212,23 @@ class ModelCalls:
         limit = own.get("max_completion_tokens") or own.get("max_tokens")
         return int(min(self._mean_completion, limit) if isinstance(limit, int) else self._mean_completion)
 
-    def _next_wait(self, error: PassingError | PermanentError, failures: int) -> float:
-        """Seconds until the call is repeated; raises where it is not."""
+    def _next_wait(self, error: PassingError | PermanentError, failures: int, seconds: float) -> float:
+        """Seconds until the call is repeated; raises where it is not.
+
+        Args:
+            error: What happened.
+            failures: How often this call failed.
+            seconds: How long it is under way.
+        """
+        self._end_silence()
+        if error.status is not None:
+            _ANSWERED.add(self.endpoint.address)
         if isinstance(error, PermanentError):
             if error.kind in FATAL:
                 raise self._break(str(error), _MENDS[error.kind]) from None
+            self._refused += error.kind == "bad_request"
+            if not self._answered and self._refused >= FAILURES_BEFORE_FIRST_ANSWER:
+                raise self._break(f"all {self._refused} requests were refused, last: {error}", _MENDS["bad_request"])
             raise error
         self._failures += 1
         if error.kind != "unreachable":
@@ -200,13 +237,14 @@ class ModelCalls:
             raise self._break(
                 f"the provider asks to wait {error.retry_after:.0f} s ({error})", _MENDS["quota"]
             ) from None
-        if failures > self.settings.retry.max_retries:
+        last = failures > self.settings.retry.max_retries
+        if self._never_was_there(error, failures, seconds):
+            raise self._break(str(error), f"{_MENDS['unreachable']}, then run again") from None
+        if last:
             self._unreachable += error.kind == "unreachable"
             never = not self._answered and self._failures >= FAILURES_BEFORE_FIRST_ANSWER
             if never or self._unreachable >= UNREACHABLE_IN_A_ROW:
-                mend = (
-                    f"check that {self.endpoint.identity} is up and reachable, then run again (answers so far are kept)"
-                )
+                mend = f"{_MENDS['unreachable']}, then run again (answers so far are kept)"
                 # Gone after it answered, it may come back; one that never did is rather a wrong address.
                 raise self._break(f"no answer any more, last: {error}", mend, passing=self._answered) from None
             raise error
@@ -215,15 +253,40 @@ class ModelCalls:
             self._limiter.pause(
                 min(wait, self.settings.retry.base_delay) if error.retry_after is None else error.retry_after
             )
-        logger.debug("%s: %s; asked again in %.1f s", self.entry, error, wait)
+        self._notices.failed(self._name, str(error), wait, failures, self.settings.retry.max_retries + 1)
         return wait
+
+    def _never_was_there(self, error: PassingError, failures: int, seconds: float) -> bool:
+        """Whether waiting is in vain, since nothing ever answered at this address."""
+        if self._answered or self.endpoint.address in _ANSWERED:
+            return False
+        if error.kind == "unreachable":
+            return failures >= UNREACHABLE_BEFORE_FIRST_ANSWER or (failures > 1 and seconds >= UNREACHABLE_SECONDS)
+        return error.kind == "timeout" and failures >= TIMEOUTS_BEFORE_FIRST_ANSWER
+
+    @property
+    def _name(self) -> str:
+        """Entry, model and address, as messages name them."""
+        return f"{self.entry} ({self.settings.model_provider}/{self.settings.model} at {self.endpoint.address})"
+
+    def _begin_silence(self) -> None:
+        """Tell people who wait for the first answer of a model what they wait for."""
+        if self._answered or self._silence is not None:
+            return
+        timeout = self.settings.call_args.get("timeout", self.settings.timeout)
+        words = "%s: no answer for %.0f s; a call is given up after %s s (timeout of the entry)"
+        loop = asyncio.get_running_loop()
+        self._silence = loop.call_later(SILENCE, logger.warning, words, self._name, SILENCE, timeout)
+
+    def _end_silence(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
 
     def _break(self, problem: str, mend: str, *, passing: bool = False) -> GatewayError:
         """From now on every call fails at once with this error."""
         if self._broken is None:
-            name = f"{self.entry} ({self.settings.model_provider}/{self.settings.model} at {self.endpoint.identity})"
-            self._broken = GatewayError(f"{name}: {problem}; {mend}", passing=passing)
-            logger.error("%s", self._broken)
+            self._broken = GatewayError(f"{self._name}: {problem}; {mend}", passing=passing)
+            logger.info("no further call is made to %s", self._name)
         return GatewayError(str(self._broken), passing=self._broken.passing)
 
 

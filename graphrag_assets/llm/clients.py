@@ -195,6 +195,11 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
+    def address(self) -> str:
+        """The address for people: without a query, which may hold a key; the provider's name where it is its own."""
+        return f"{urlsplit(self.base).scheme}://{self.identity}" if self.base else self.identity
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """What must never be shown."""
         return tuple(value for value in (self.key, *self.headers.values()) if value and len(value) >= 8)

@@ -20,7 +20,15 @@ import numpy as np
 import orjson
 
 from graphrag_assets.llm.clients import ChatAnswer, Endpoint, StreamEnd, TokenUsage, Vector, VectorAnswer, parameters
-from graphrag_assets.llm.errors import CallError, PassingError, PermanentError, classify, redact, retry_after
+from graphrag_assets.llm.errors import (
+    CallError,
+    PassingError,
+    PermanentError,
+    classify,
+    no_connection,
+    redact,
+    retry_after,
+)
 from graphrag_assets.llm.wire import clean, dumps, response_format
 from graphrag_assets.settings import ModelSettings
 
@@ -29,8 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Seconds to wait for a connection.
-CONNECT_TIMEOUT = 30.0
+#: Seconds to wait for a connection, the look-up of the host name and the TLS handshake included.
+CONNECT_TIMEOUT = 10.0
 
 #: Words in the message of a 400 that blame a part of the body which can be left out.
 _BLAMED: Mapping[str, tuple[str, ...]] = {
@@ -155,9 +163,9 @@ class DirectClient:
 
         session = self._open()
         timeout = (
-            aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=self._timeout)
+            aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=self._timeout)
             if streamed
-            else aiohttp.ClientTimeout(total=self._timeout, sock_connect=min(CONNECT_TIMEOUT, self._timeout))
+            else aiohttp.ClientTimeout(total=self._timeout, connect=min(CONNECT_TIMEOUT, self._timeout))
         )
         assert self._endpoint.base is not None
         try:
@@ -171,15 +179,16 @@ class DirectClient:
                 if response.status != 200:
                     raise self._refused(response.status, response.headers, await response.read())
                 yield response
+        except aiohttp.ConnectionTimeoutError:
+            raise PassingError("unreachable", f"no connection within {timeout.connect:g} s") from None
         except TimeoutError:
             raise PassingError("timeout", f"no answer within {self._timeout:g} s") from None
         except aiohttp.InvalidURL:
             raise PermanentError("not_found", f"{self._endpoint.identity} is not an address") from None
         except aiohttp.ClientError as error:
             # Neither chained nor shown as it is: some of aiohttp's errors carry the headers of the request.
-            if isinstance(error, aiohttp.ClientConnectorError):
-                reason = error.os_error.strerror or type(error.os_error).__name__
-                raise PassingError("unreachable", f"cannot connect to {self._endpoint.identity}: {reason}") from None
+            if (reason := no_connection(error)) is not None:
+                raise PassingError("unreachable", reason) from None
             raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None
         except ConnectionError as error:
             raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None

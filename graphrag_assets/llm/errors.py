@@ -6,7 +6,10 @@ a model that cannot be used at all, with the settings entry at fault and how to 
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import ssl
 import time
 from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
@@ -33,6 +36,20 @@ _CONTENT_FILTER = re.compile(
 # Not "exceeded your current quota" alone: Gemini says so for a limit by the minute.
 _QUOTA = re.compile(r"(insufficient|not enough).?(quota|balance|funds|credit)|billing_(hard|not)", re.IGNORECASE)
 _TRY_AGAIN = re.compile(r"(?:try again|retry) in (\d+(?:\.\d+)?) ?(ms|s)\b", re.IGNORECASE)
+
+
+#: What looks like a key. Behind the word "key" alone it has digits or stars, or is long: "API key provided" names none.
+_KEY = re.compile(
+    r"\b(sk|pk|bearer)([-_ :=]+)[\w*.\-]{6,}"
+    r"|\b(key|api[_-]?key)([-_ ]*[:=][-_ :=]*)[\w*.\-]{6,}"
+    r"|\b(key|api[_-]?key)([-_ ]+)(?:(?=[a-z_.\-]*[\d*])[\w*.\-]{6,}|[\w*.\-]{20,})",
+    re.IGNORECASE,
+)
+
+
+def _masked(found: re.Match[str]) -> str:
+    word, between = (part for part in found.groups() if part is not None)
+    return f"{word}{between}***"
 
 
 class GatewayError(Exception):
@@ -115,9 +132,54 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         if secret:
             message = message.replace(secret, "***")
-    message = re.sub(r"(?i)\b(sk|pk|key|bearer|api[_-]?key)([-_ :=]+)[\w*.\-]{6,}", r"\1\2***", message)
+    message = _KEY.sub(_masked, message)
     message = " ".join(message.split())
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+
+
+#: Names of the errors by which HTTP libraries say that they came to no connection, or their causes do.
+_NO_CONNECTION = frozenset(
+    {
+        "ClientConnectorError",
+        "ClientConnectorDNSError",
+        "ConnectError",
+        "ConnectTimeout",
+        "ConnectionRefusedError",
+        "ConnectionTimeoutError",
+        "gaierror",
+    }
+)
+
+
+def no_connection(error: BaseException) -> str | None:
+    """Why there was no connection, in a few words; None where there was one, or nobody can tell.
+
+    Args:
+        error: An error of any HTTP library; what caused it is looked at too, since libraries wrap each other.
+    """
+    chain: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in chain:
+        chain.append(following)
+        following = following.__cause__ or following.__context__ or getattr(following, "os_error", None)
+    if not any(base.__name__ in _NO_CONNECTION for each in chain for base in type(each).__mro__):
+        return None
+    for each in reversed(chain):
+        if isinstance(each, socket.gaierror):
+            return f"the host name cannot be resolved ({each.strerror or each})"
+        if isinstance(each, ssl.SSLError):
+            return f"TLS failed: {each.reason or each}"
+        if isinstance(each, OSError) and (number := each.errno or _errno(str(each))):
+            return os.strerror(number).lower()
+    if any("imeout" in type(each).__name__ for each in chain):
+        return "no connection in time"
+    return redact(str(chain[-1])) or type(chain[-1]).__name__
+
+
+def _errno(message: str) -> int:
+    """The error number in the message of an OSError that stands for several, such as one for each address of a host."""
+    found = re.search(r"\[Errno (\d+)\]", message)
+    return int(found[1]) if found else 0
 
 
 def classify(

@@ -35,6 +35,7 @@ from graphrag_assets.llm.errors import (
     PassingError,
     PermanentError,
     classify,
+    no_connection,
     redact,
     retry_after,
 )
@@ -173,6 +174,8 @@ class LiteLLMClient:
         message = redact(str(getattr(error, "message", error)), self._endpoint.secrets)
         if isinstance(error, CallError):
             return error
+        if (reason := no_connection(error)) is not None:
+            return PassingError("unreachable", reason)
         if isinstance(error, TimeoutError) or "Timeout" in name:
             return PassingError("timeout", f"no answer within {self._call['timeout']:g} s")
         if name == "ContextWindowExceededError":
@@ -180,10 +183,7 @@ class LiteLLMClient:
         if name == "ContentPolicyViolationError":
             return PermanentError("content_filter", message, 400)
         if "APIConnectionError" in name or isinstance(error, ConnectionError):
-            unreachable = any(
-                words in message.lower() for words in ("cannot connect", "connection refused", "connect call failed")
-            )
-            return PassingError("unreachable" if unreachable else "connection", message)
+            return PassingError("connection", message)
         if name in ("APIResponseValidationError", "JSONDecodeError"):
             return PassingError("bad_body", message)
         if not isinstance(status, int) or status < 300:

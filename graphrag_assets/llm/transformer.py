@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_assets import interrupts
 from graphrag_assets.llm.embedded_files import EmbeddedModelError, ModelFile
 from graphrag_assets.machine import cores
 
@@ -34,11 +35,19 @@ CLS, SEP = 101, 102
 
 
 def side_by_side(call: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
-    """Apply a function that releases the interpreter lock to all items, on several threads; results in their order."""
+    """Apply a function that releases the interpreter lock to all items, on several threads; results in their order.
+
+    Ends before the next item where the process is asked to end: threads cannot be interrupted from outside.
+    """
+
+    def one(item: Item) -> Result:
+        interrupts.check()
+        return call(item)
+
     if threads == 1 or len(items) < 2:
-        return [call(item) for item in items]
+        return [one(item) for item in items]
     with ThreadPoolExecutor(min(threads, len(items)), "embedded-model") as pool:
-        return list(pool.map(call, items))
+        return list(pool.map(one, items))
 
 
 def windows(length: int, size: int, overlap: int) -> list[tuple[int, int]]:

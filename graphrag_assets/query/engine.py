@@ -70,6 +70,10 @@ async def ask(
             f"the index holds no documents (snapshot {index.snapshot}): put documents into "
             f"{index.workspace.uri(index.settings.input_storage.base_dir)} and run graphrag-assets index"
         )
+    if level is not None and level < 0:
+        raise QueryError(
+            f"the community level must not be below 0, found {level}; level 0 holds the widest communities"
+        )
     watch = Stopwatch()
     async with AsyncExitStack() as stack:
         with watch.step("models"):

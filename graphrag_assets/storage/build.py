@@ -48,12 +48,14 @@ class Built:
         fingerprint: Hash of what they were made from.
         model: Identity of the embedding model (vector tables only).
         metadata: Figures about these rows, for the page of their asset or partition.
+        figures: Figures that stay in the file, for later runs.
     """
 
     table: pa.Table
     fingerprint: str = ""
     model: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, int] = field(default_factory=dict)
 
     def release(self) -> None:
         """Let go of the rows once they are written: Dagster keeps all outputs of a run of this process until its end."""
@@ -103,7 +105,7 @@ class BuildArea:
         Raises:
             TableContractError: The rows do not match the contract.
         """
-        data = parquet.to_bytes(built.table, CONTRACTS[name], built.fingerprint)
+        data = parquet.to_bytes(built.table, CONTRACTS[name], built.fingerprint, built.figures)
         self.filesystem.write(self.path(name, partition), data)
         return len(data)
 
@@ -126,7 +128,7 @@ class BuildArea:
         return parquet.read_fingerprint(self.filesystem, self.path(name, partition))
 
     def rows(self, name: str, partition: str | None = None) -> int:
-        """Number of rows of a table, from its footer."""
+        """Number of rows of a table or one partition, without reading them."""
         return parquet.read_row_count(self.filesystem, self.path(name, partition))
 
     def facts(self, name: str, partition: str | None = None) -> parquet.FileFacts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,8 +15,13 @@ from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem
 #: Key of the fingerprint in the file's own metadata.
 FINGERPRINT = b"graphrag.fingerprint"
 
+#: Key of figures about the table in the file's own metadata, as JSON.
+FIGURES = b"graphrag.figures"
 
-def to_bytes(table: pa.Table, contract: Table, fingerprint: str = "") -> bytes:
+
+def to_bytes(
+    table: pa.Table, contract: Table, fingerprint: str = "", figures: Mapping[str, int] | None = None
+) -> bytes:
     """Serialise a table by its contract: equal rows give equal bytes.
 
     Args:
@@ -22,12 +29,15 @@ def to_bytes(table: pa.Table, contract: Table, fingerprint: str = "") -> bytes:
         contract: Declares columns, types and row-group size.
         fingerprint: Hash of what the table was made from; kept in the file, so that a later run can tell whether it
             is still true.
+        figures: Figures about the table that are kept in the file.
     """
     table = contract.conform(table).combine_chunks()
-    metadata = {FINGERPRINT: fingerprint.encode()} if fingerprint else None
+    metadata = {FINGERPRINT: fingerprint.encode()} if fingerprint else {}
+    if figures:
+        metadata[FIGURES] = json.dumps(figures, sort_keys=True).encode()
     sink = pa.BufferOutputStream()
     pq.write_table(
-        table.replace_schema_metadata(metadata),
+        table.replace_schema_metadata(metadata or None),
         sink,
         compression="zstd",
         row_group_size=contract.row_group_size,
@@ -47,11 +57,7 @@ def read_table(filesystem: FileSystem, path: str, columns: list[str] | None = No
 
 def read_fingerprint(filesystem: FileSystem, path: str) -> str | None:
     """Fingerprint of a Parquet file; None when there is no such file or it has none."""
-    try:
-        metadata = pq.ParquetFile(_source(filesystem, path)).metadata.metadata or {}
-    except FileNotFoundError:
-        return None
-    value = metadata.get(FINGERPRINT)
+    value = _metadata(filesystem, path).get(FINGERPRINT)
     return value.decode() if value else None
 
 
@@ -63,23 +69,33 @@ class FileFacts:
         rows: Its rows.
         size: Its size in bytes.
         fingerprint: Hash of what the table was made from; empty where it has none.
+        figures: Figures about the table, as it was written with them.
     """
 
     rows: int
     size: int
     fingerprint: str
+    figures: Mapping[str, int]
 
 
 def read_facts(filesystem: FileSystem, path: str) -> FileFacts:
-    """Rows, size and fingerprint of a Parquet file, in one look.
+    """Rows, size, fingerprint and figures of a Parquet file, in one look.
 
     Raises:
         FileNotFoundError: No such file.
     """
     source = _source(filesystem, path)
-    metadata = pq.ParquetFile(source).metadata
-    fingerprint = (metadata.metadata or {}).get(FINGERPRINT, b"").decode()
-    return FileFacts(int(metadata.num_rows), int(source.size()), fingerprint)
+    footer = pq.ParquetFile(source).metadata
+    own = footer.metadata or {}
+    figures: dict[str, int] = json.loads(own.get(FIGURES, b"{}"))
+    return FileFacts(int(footer.num_rows), int(source.size()), own.get(FINGERPRINT, b"").decode(), figures)
+
+
+def _metadata(filesystem: FileSystem, path: str) -> Mapping[bytes, bytes]:
+    try:
+        return pq.ParquetFile(_source(filesystem, path)).metadata.metadata or {}
+    except FileNotFoundError:
+        return {}
 
 
 def read_row_count(filesystem: FileSystem, path: str) -> int:

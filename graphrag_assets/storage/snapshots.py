@@ -20,6 +20,9 @@ from graphrag_assets.storage.filesystem import FileSystem
 FOLDER = "snapshots"
 MANIFEST_VERSION = 1
 
+#: Snapshots that the message about an unknown one names.
+NAMED = 5
+
 
 class SnapshotError(Exception):
     """A snapshot is missing, unreadable, or was overtaken by another publisher."""
@@ -156,10 +159,16 @@ class SnapshotStore:
         try:
             return Manifest.from_json(self.filesystem.read(f"{FOLDER}/{snapshot}/manifest.json"))
         except FileNotFoundError as error:
-            known = self._published()
-            raise SnapshotError(
-                f"no snapshot {snapshot!r} at {self.filesystem.base}; there are {known or 'none'}"
-            ) from error
+            raise SnapshotError(f"no snapshot {snapshot!r} at {self.filesystem.base}; {self._there_are()}") from error
+
+    def _there_are(self) -> str:
+        """The snapshots that can be opened, newest first, of very many only the newest."""
+        known = self._published()[::-1]
+        if not known:
+            return "nothing is published there yet: run graphrag-assets index first"
+        more = len(known) - NAMED
+        others = f", and {more} older ones: graphrag-assets snapshots list" if more > 0 else ""
+        return f"there are {', '.join(known[:NAMED])}{others}"
 
     def all(self) -> list[Manifest]:
         """All snapshots that were published, oldest first; what a run left unfinished is none."""

@@ -144,9 +144,11 @@ def test_nothing_works(tmp_path: Path, llmsim: LlmSim) -> None:
     llmsim.config(faults={"error500": 1.0})
     run = command("index", "--root", root, "--json")
     assert run.code == 1
-    assert run.out == ""
-    assert "500" in run.err.splitlines()[-1]
-    assert run.err.splitlines()[-1].startswith("graphrag-assets: ")
+    assert json.loads(run.out)["error"]["type"] == "run"
+    message, log = run.err.splitlines()[-2:]
+    assert "500" in message
+    assert message.startswith("graphrag-assets: ")
+    assert log.startswith("Log of run ")
     assert "Traceback" not in run.err
     assert (manifest(root), published_files(root)) == before
     assert invoke("query", "Who wrote to Maske?", "--root", root, "--method", "basic").code == 1

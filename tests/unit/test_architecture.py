@@ -16,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 #: Modules that every part may use: they say how things are called and told, and import nothing but settings and ids.
-COMMON = {"ids", "settings", "progress", "prompt_files", "machine"}
+COMMON = {"ids", "settings", "progress", "prompt_files", "machine", "interrupts"}
 
 #: For each part of the package, the parts that it may import beside itself; parts that are not listed are free.
 ARROWS: dict[str, set[str]] = {
@@ -31,6 +31,7 @@ ARROWS: dict[str, set[str]] = {
     "settings_sections": set(),
     "progress": set(),
     "machine": set(),
+    "interrupts": set(),
     "prompt_files": {"ids", "settings"},
 }
 

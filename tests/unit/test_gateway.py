@@ -160,7 +160,7 @@ def test_an_endpoint_that_is_not_there_ends_the_run(llmsim: LlmSim, tmp_path: Pa
     started = time.monotonic()
     answers, _ = run(space, range(300))
     assert time.monotonic() - started < 20
-    assert any("cannot connect to 127.0.0.1:9/v1" in str(answer) for answer in answers)
+    assert any("http://127.0.0.1:9/v1): connection refused" in str(answer) for answer in answers)
     assert all(isinstance(answer, GatewayError | AnswerError) for answer in answers)
 
 
