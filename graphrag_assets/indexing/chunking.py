@@ -204,7 +204,7 @@ def _packed_sentences(
 ) -> Iterator[tuple[int, int]]:
     """Whole sentences (parts of sentences where one is over-long) packed up to a size, with overlap."""
     first, last = 0, len(boundaries.positions) - 1
-    covered = 0
+    covered = told = 0
     while first < last:
         stop = max(first + 1, boundaries.last_within(first, size))
         start, end = strip_span(text, boundaries.position(first), boundaries.position(stop))
@@ -216,7 +216,8 @@ def _packed_sentences(
             first = covered
             continue
         covered = stop
-        if start < end:
+        if end > max(start, told):  # what is new may be blank
+            told = end
             yield start, end
         if stop >= last:
             return

@@ -42,9 +42,9 @@ GERMAN = (
 def said(run: Run) -> str:
     """The one line of a command that failed."""
     assert run.code == 1, run.out
-    assert run.out == ""
-    line = run.err.strip().splitlines()[-1]
-    assert line.startswith("graphrag-assets: ")
+    (line,) = [line for line in run.err.splitlines() if line.startswith("graphrag-assets: ")]
+    if run.out:
+        assert json.loads(run.out)["error"]["message"] in run.err
     assert "Traceback" not in run.err
     return line
 
