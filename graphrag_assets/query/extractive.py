@@ -41,9 +41,9 @@ async def extract(
         The best sentences in the order of the documents, each with its citation; or, where the best one does not reach
         the threshold, a text that says that the documents do not hold the answer.
     """
-    odds = await judge.odds(question, quotable(index, contexts))
-    limit = max(threshold, odds[0][0] - MARGIN) if odds else threshold
-    chosen = [sentence for value, sentence in odds[:most] if value >= limit]
+    judged = await judge.signs(question, quotable(index, contexts))
+    limit = max(threshold, judged[0].odds - MARGIN) if judged else threshold
+    chosen = [signs.sentence for signs in judged[:most] if signs.odds >= limit]
     return _draft(sorted(chosen, key=lambda s: (s.dataset != SOURCES, s.number, s.start)), contexts)
 
 

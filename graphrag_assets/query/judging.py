@@ -3,10 +3,10 @@
 A model that ranks passages finds those on the subject of a question, whether or not they hold its answer: near misses
 score as high as answers. So three signs are weighed together:
 
-* relevance: what the ranking model says;
-* coverage: how much of what the question says is said in the sentence, next to it, or in the title of its document,
-  the rare words counting most, and words of near meaning counting in part;
-* kind: whether the sentence holds what is asked for (a number, a date, a name) beyond what the question already says.
+* relevance: what the ranking model says of the sentence after the title of its document;
+* coverage: how much of what the question says is said in the sentence or next to it, and in part in the title or elsewhere
+  in its text unit; rare words count most, and words of near meaning count in part;
+* kind: whether the sentence holds what is asked for (a number, a date, a person) beyond what the question already says.
 
 The weights are those of a logistic regression over questions with and without an answer: bench/answer_weights.py.
 """
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from graphrag_assets.query import lookups
 from graphrag_assets.query.index import Index
 from graphrag_assets.query.lexical import occurrences
 from graphrag_assets.query.quotable import Sentence
@@ -26,6 +27,7 @@ from graphrag_assets.text.asked import (
     holds_kind,
     kind_of_answer,
     may_be_english,
+    names_in,
     stem,
     words,
     words_to_find,
@@ -40,9 +42,11 @@ MOST_READ = 160
 #: Sentences whose coverage is looked at: the most relevant ones.
 MOST_WEIGHED = 12
 
-#: Part of a word's weight that counts where a neighbour of the sentence holds it and not the sentence itself, when it is
-#: decided what is read.
-NEIGHBOUR = 0.5
+#: Part of a word's weight that counts where only the title, or only another place of the text unit, holds it.
+IN_TITLE, IN_ROW = 0.8, 0.3
+
+#: Types of entities that are no persons and no organisations.
+PLACE_TYPES = ("GEO", "LOCATION", "PLACE", "CITY", "COUNTRY", "FACILITY")
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,31 @@ class Meaning:
         return [min(1.0, max(0.0, (float(n) - self.unlike) / (self.alike - self.unlike))) for n in nearest]
 
 
+@dataclass(frozen=True)
+class Signs:
+    """What speaks for a sentence as an answer.
+
+    Args:
+        sentence: The sentence.
+        weights: How the signs count.
+        relevance: What the ranking model says.
+        coverage: Share of what the question says that is said in or around the sentence; 0 where it was not looked at.
+        no_kind: True where the sentence does not hold what is asked for.
+    """
+
+    sentence: Sentence
+    weights: Weights
+    relevance: float
+    coverage: float = 0.0
+    no_kind: bool = False
+
+    @property
+    def odds(self) -> float:
+        """Log odds that the sentence answers the question."""
+        w = self.weights
+        return w.bias + w.relevance * self.relevance + w.coverage * self.coverage + w.no_kind * self.no_kind
+
+
 class Judge:
     """Judges the sentences of one index.
 
@@ -119,55 +148,71 @@ class Judge:
         self._meaning = meaning
 
     async def relevance(self, question: str, sentences: Sequence[Sentence]) -> list[float]:
-        """How relevant sentences are, by the weights of whatever model reads them."""
-        scores = [0.0] * len(sentences)
-        own = [i for i, s in enumerate(sentences) if self._reads(question, s)]
-        other = sorted(set(range(len(sentences))) - set(own))
-        for scorer, places in ((self._scorer, own), (self._fallback, other)):
-            if places:
-                found = await scorer.score(question, [sentences[i].text for i in places])
-                for i, value in zip(places, found, strict=True):
-                    scores[i] = scorer.weights.bias + scorer.weights.relevance * value
-        return scores
+        """Log odds by relevance alone, by the weights of whatever model reads a sentence."""
+        return [signs.odds for signs in await self._relevance(question, sentences)]
 
-    async def odds(self, question: str, sentences: Sequence[Sentence]) -> list[tuple[float, Sentence]]:
-        """Log odds that each of the most relevant sentences answers the question, best first."""
-        read = _most_words(question, sentences)
-        relevance = await self.relevance(question, read)
-        top = sorted(range(len(read)), key=lambda i: (-relevance[i], i))[:MOST_WEIGHED]
-        coverage = await self._coverage(question, [read[i] for i in top])
+    async def signs(self, question: str, sentences: Sequence[Sentence]) -> list[Signs]:
+        """What speaks for each of the most relevant sentences, the surest one first."""
+        found = await self._relevance(question, _most_words(question, sentences))
+        top = sorted(found, key=lambda signs: -signs.odds)[:MOST_WEIGHED]
+        coverage = await self._coverage(question, [signs.sentence for signs in top])
         kind = kind_of_answer(question)
-        found: list[tuple[float, Sentence]] = []
-        for i, covered in zip(top, coverage, strict=True):
-            weights = (self._scorer if self._reads(question, read[i]) else self._fallback).weights
-            lacks = not holds_kind(kind, question, read[i].text)
-            found.append((relevance[i] + weights.coverage * covered + weights.no_kind * lacks, read[i]))
-        return sorted(found, key=lambda pair: -pair[0])
+        places = self._places([signs.sentence for signs in top]) if kind == "person" else ()
+        judged = [
+            replace(signs, coverage=covered, no_kind=not holds_kind(kind, question, signs.sentence.text, places))
+            for signs, covered in zip(top, coverage, strict=True)
+        ]
+        return sorted(judged, key=lambda signs: -signs.odds)
+
+    async def _relevance(self, question: str, sentences: Sequence[Sentence]) -> list[Signs]:
+        by_scorer: dict[str, list[int]] = {}
+        scorers = [self._scorer if self._reads(question, sentence) else self._fallback for sentence in sentences]
+        for i, scorer in enumerate(scorers):
+            by_scorer.setdefault(scorer.name, []).append(i)
+        found: dict[int, Signs] = {}
+        for places in by_scorer.values():
+            scorer = scorers[places[0]]
+            scores = await scorer.score(question, [sentences[i].titled for i in places])
+            found |= {i: Signs(sentences[i], scorer.weights, score) for i, score in zip(places, scores, strict=True)}
+        return [found[i] for i in range(len(sentences))]
 
     def _reads(self, question: str, sentence: Sentence) -> bool:
         return not self._scorer.language or (
             may_be_english(question) and sentence.language in ("", self._scorer.language)
         )
 
+    def _places(self, sentences: Sequence[Sentence]) -> set[str]:
+        """Names in some sentences that the index knows as places, in upper case."""
+        names = sorted({name.upper() for sentence in sentences for name in names_in(sentence.text)})
+        found = lookups.entities_by_title(self._index, names)
+        return {name for name, entity in found.items() if entity.type.upper() in PLACE_TYPES}
+
     async def _coverage(self, question: str, sentences: Sequence[Sentence]) -> list[float]:
-        """Share of what the question says that stands in or around each sentence."""
+        """Share of what the question says that is said in or around each sentence."""
         wanted = words_to_find(question)
         if not wanted:
             return [0.0] * len(sentences)
         units = self._index.count("text_units")
-        held_by = occurrences(self._index, [stem(word) for word in wanted])
+        held_by = occurrences(self._index, sorted({stem(word) for word in wanted}))
         rarity = {word: math.log((units + 1) / (held_by[stem(word)] + 0.5)) for word in wanted}
         total = sum(rarity.values())
-        return [sum(rarity[w] * m for w, m in (await self._found(wanted, s)).items()) / total for s in sentences]
+        covered: list[float] = []
+        for sentence in sentences:
+            near = await self._found(wanted, sentence.neighbours)
+            title = await self._found(wanted, sentence.title)
+            row = {stem(word) for word in words(sentence.row)}
+            best = [max(near[w], IN_TITLE * title[w], IN_ROW * (stem(w) in row)) for w in wanted]
+            covered.append(sum(rarity[w] * value for w, value in zip(wanted, best, strict=True)) / total)
+        return covered
 
-    async def _found(self, wanted: Sequence[str], sentence: Sentence) -> dict[str, float]:
-        """How far each word is matched in and around a sentence."""
-        around = content_words(sentence.surroundings)
-        stems = {stem(word) for word in around}
+    async def _found(self, wanted: Sequence[str], text: str) -> dict[str, float]:
+        """How far a text holds each word: 1 for a form of it, less for a word of near meaning."""
+        held = content_words(text)
+        stems = {stem(word) for word in held}
         found = {word: float(stem(word) in stems) for word in wanted}
         missing = [word for word in wanted if not found[word] and not word[0].isdigit()]
         if self._meaning is not None:
-            plain = [word for word in around if not word[0].isdigit()]
+            plain = [word for word in held if not word[0].isdigit()]
             found |= zip(missing, await self._meaning.matches(missing, plain), strict=True)
         return found
 
@@ -180,8 +225,8 @@ def _most_words(question: str, sentences: Sequence[Sentence]) -> list[Sentence]:
 
     def shared(sentence: Sentence) -> float:
         own = wanted & {stem(word) for word in words(sentence.text)}
-        near = wanted & {stem(word) for word in words(sentence.surroundings)}
-        return sum(map(len, own)) + NEIGHBOUR * sum(map(len, near - own))
+        near = wanted & {stem(word) for word in words(f"{sentence.title} {sentence.neighbours}")}
+        return sum(map(len, own)) + sum(map(len, near - own)) / 2
 
     ranked = sorted(range(len(sentences)), key=lambda i: (-shared(sentences[i]), i))
     return [sentences[i] for i in sorted(ranked[:MOST_READ])]

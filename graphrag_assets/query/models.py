@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STAGE_EMBEDDING = "query_embedding"
 
 #: How the numbers of the cross-encoder count (bench/answer_weights.py).
-RERANKER_WEIGHTS = Weights(bias=-3.7, relevance=0.27, coverage=4.5, no_kind=-1.9)
+RERANKER_WEIGHTS = Weights(bias=-6.75, relevance=0.32, coverage=7.5, no_kind=-3.0)
 
 #: How cosine similarities count: an even chance at the first number, and for each further hundredth as much as the
 #: embedded English model's. Their scales differ by embedding model.

@@ -31,6 +31,7 @@ class Sentence:
         after: The one after it; empty for the last one.
         title: Title of its document or report, or the first line of the row; empty where there is none.
         language: Language of its document (ISO 639-1); empty where it is not known.
+        row: The whole text of the row.
     """
 
     dataset: str
@@ -41,11 +42,17 @@ class Sentence:
     after: str = ""
     title: str = ""
     language: str = ""
+    row: str = ""
 
     @property
-    def surroundings(self) -> str:
-        """The sentence with its neighbours and its title."""
-        return " ".join((self.title, self.before, self.text, self.after))
+    def titled(self) -> str:
+        """The sentence after its title, which often names what the sentence only calls he or it."""
+        return f"{self.title}: {self.text}" if self.title and self.title != self.text else self.text
+
+    @property
+    def neighbours(self) -> str:
+        """The sentence with the ones beside it."""
+        return " ".join((self.before, self.text, self.after))
 
 
 def quotable(index: Index, contexts: Sequence[Context]) -> list[Sentence]:
@@ -67,7 +74,7 @@ def _of_row(dataset: str, row: Row, title: str, language: str) -> list[Sentence]
         title = texts[0]
     padded = ["", *texts, ""]
     return [
-        Sentence(dataset, row.number, start, text, padded[i], padded[i + 2], title, language)
+        Sentence(dataset, row.number, start, text, padded[i], padded[i + 2], title, language, row.text)
         for i, ((start, _), text) in enumerate(zip(spans, texts, strict=True))
         if len(text) >= MIN_CHARACTERS and not text.startswith("#")
     ]

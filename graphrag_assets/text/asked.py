@@ -1,4 +1,4 @@
-"""What a question asks for: its words of content, and the kind of answer that it wants (a number, a date, a name).
+"""What a question asks for: its words of content, and the kind of answer that it wants (a number, a date, a person).
 
 The kinds are read from English question words; a question in another language has none, which rules nothing out.
 """
@@ -6,11 +6,12 @@ The kinds are read from English question words; a question in another language h
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Literal
 
 from graphrag_assets.text.dates import MONTH
 
-Kind = Literal["", "number", "money", "date", "name"]
+Kind = Literal["", "number", "money", "date", "name", "person"]
 
 
 def _set(words: str) -> frozenset[str]:
@@ -65,10 +66,16 @@ _ASKS_DATE = re.compile(
     r"^(?:and |but |so )?(?:since |until |by |from )?when\b|\b(?:what|which) (?:year|date|day|month|century|decade)\b",
     re.IGNORECASE,
 )
-_ASKS_NAME = re.compile(
+_ASKS_PERSON = re.compile(
     r"^(?:\w+ )?(?:who|whose|whom)\b"
-    r"|\b(?:what|which) (?:person|company|firm|man|woman|actor|actress|author|surveyor|councillor|candidate|city|country"
-    r"|state|county|continent|town|airline|university|bank|club|team|band|party|river|newspaper|king|queen|president)\b"
+    r"|\b(?:what|which) (?:person|man|woman|actor|actress|author|surveyor|councillor|candidate|king|queen|president)\b"
+    r"|\bnames? of [^?]*\b(?:wife|husband|man|woman|son|daughter|brother|sister|mother|father|doctor|engineer|driver|keeper"
+    r"|clerk|captain|manager|teacher|author|officer)\b",
+    re.IGNORECASE,
+)
+_ASKS_NAME = re.compile(
+    r"\b(?:what|which) (?:company|firm|city|country|state|county|continent|town|airline|university|bank|club|team|band|party"
+    r"|river|newspaper)\b"
     r"|\bwhat (?:is|was|were|are) the names? of\b",
     re.IGNORECASE,
 )
@@ -105,23 +112,34 @@ def kind_of_answer(question: str) -> Kind:
         return "number"
     if _ASKS_DATE.search(question):
         return "date"
+    if _ASKS_PERSON.search(question):
+        return "person"
     return "name" if _ASKS_NAME.search(question) else ""
 
 
-def holds_kind(kind: Kind, question: str, text: str) -> bool:
+def holds_kind(kind: Kind, question: str, text: str, places: Collection[str] = ()) -> bool:
     """Whether a text holds something of a kind that the question does not already say.
 
     Args:
         kind: What the question wants.
         question: The question; its own numbers, dates and names are no answer to it.
         text: A sentence that may answer it.
+        places: Names in upper case that are no person's and no organisation's.
     """
     if not kind:
         return True
     asked = {stem(word) for word in words(question)}
-    pattern = {"number": _NUMBER, "money": _NUMBER, "date": _DATE, "name": _NAME}[kind]
+    if kind in ("name", "person"):
+        barred = places if kind == "person" else ()
+        return any(_is_new(name, asked) and name.upper() not in barred for name in names_in(text))
+    pattern = _DATE if kind == "date" else _NUMBER
     found = any(_is_new(match.group(), asked) for match in pattern.finditer(text))
     return found and (kind != "money" or _MONEY.search(text) is not None)
+
+
+def names_in(text: str) -> list[str]:
+    """Runs of words with capitals, as they stand in a text."""
+    return [match.group() for match in _NAME.finditer(text)]
 
 
 def _is_new(answer: str, asked: set[str]) -> bool:
