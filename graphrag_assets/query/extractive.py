@@ -42,8 +42,9 @@ async def extract(
         the threshold, a text that says that the documents do not hold the answer.
     """
     judged = await judge.signs(question, quotable(index, contexts))
-    limit = max(threshold, judged[0].odds - MARGIN) if judged else threshold
-    chosen = [signs.sentence for signs in judged[:most] if signs.odds >= limit]
+    if not judged or judged[0].odds < threshold:
+        return _draft([], contexts)
+    chosen = [signs.sentence for signs in judged[:most] if signs.odds >= judged[0].odds - MARGIN]
     return _draft(sorted(chosen, key=lambda s: (s.dataset != SOURCES, s.number, s.start)), contexts)
 
 

@@ -27,6 +27,7 @@ from graphrag_assets.text.asked import (
     holds_kind,
     kind_of_answer,
     may_be_english,
+    named_words,
     names_in,
     stem,
     words,
@@ -42,8 +43,12 @@ MOST_READ = 160
 #: Sentences whose coverage is looked at: the most relevant ones.
 MOST_WEIGHED = 12
 
-#: Part of a word's weight that counts where only the title, or only another place of the text unit, holds it.
-IN_TITLE, IN_ROW = 0.8, 0.3
+#: Part of a word's weight that counts where only the title of the document holds it; or only another place of the text
+#: unit, which need not name what it is about in every sentence: for words of names, and for other words.
+IN_TITLE, NAME_IN_ROW, WORD_IN_ROW = 0.8, 0.8, 0.3
+
+#: Letters that forms of one word share at least, in a language whose endings are not known.
+SAME_BEGINNING = 4
 
 #: Types of entities that are no persons and no organisations.
 PLACE_TYPES = ("GEO", "LOCATION", "PLACE", "CITY", "COUNTRY", "FACILITY")
@@ -196,25 +201,37 @@ class Judge:
         held_by = occurrences(self._index, sorted({stem(word) for word in wanted}))
         rarity = {word: math.log((units + 1) / (held_by[stem(word)] + 0.5)) for word in wanted}
         total = sum(rarity.values())
+        named = named_words(question)
+        meaning = self._meaning if may_be_english(question) else None
         covered: list[float] = []
         for sentence in sentences:
-            near = await self._found(wanted, sentence.neighbours)
-            title = await self._found(wanted, sentence.title)
+            near = await _found(wanted, sentence.neighbours, meaning)
+            title = await _found(wanted, sentence.title, meaning)
             row = {stem(word) for word in words(sentence.row)}
-            best = [max(near[w], IN_TITLE * title[w], IN_ROW * (stem(w) in row)) for w in wanted]
+            elsewhere = {w: (NAME_IN_ROW if w in named else WORD_IN_ROW) * (stem(w) in row) for w in wanted}
+            best = [max(near[w], IN_TITLE * title[w], elsewhere[w]) for w in wanted]
             covered.append(sum(rarity[w] * value for w, value in zip(wanted, best, strict=True)) / total)
         return covered
 
-    async def _found(self, wanted: Sequence[str], text: str) -> dict[str, float]:
-        """How far a text holds each word: 1 for a form of it, less for a word of near meaning."""
-        held = content_words(text)
-        stems = {stem(word) for word in held}
-        found = {word: float(stem(word) in stems) for word in wanted}
+
+async def _found(wanted: Sequence[str], text: str, meaning: Meaning | None) -> dict[str, float]:
+    """How far a text holds each word: 1 for a form of it, less for a word of near meaning."""
+    held = content_words(text)
+    stems = {stem(word) for word in held}
+    found = {word: float(stem(word) in stems or (meaning is None and _begins_alike(word, held))) for word in wanted}
+    if meaning is not None:
         missing = [word for word in wanted if not found[word] and not word[0].isdigit()]
-        if self._meaning is not None:
-            plain = [word for word in held if not word[0].isdigit()]
-            found |= zip(missing, await self._meaning.matches(missing, plain), strict=True)
-        return found
+        plain = [word for word in held if not word[0].isdigit()]
+        found |= zip(missing, await meaning.matches(missing, plain), strict=True)
+    return found
+
+
+def _begins_alike(word: str, held: Sequence[str]) -> bool:
+    """Whether a word is likely another form of a held one, in a language whose endings are not known."""
+    least = max(SAME_BEGINNING, math.ceil(len(word) * 2 / 3))
+    return len(word) >= least and any(
+        other.startswith(word[:least]) and len(other) <= len(word) + SAME_BEGINNING for other in held
+    )
 
 
 def _most_words(question: str, sentences: Sequence[Sentence]) -> list[Sentence]:

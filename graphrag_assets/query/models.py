@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 STAGE_EMBEDDING = "query_embedding"
 
 #: How the numbers of the cross-encoder count (bench/answer_weights.py).
-RERANKER_WEIGHTS = Weights(bias=-6.75, relevance=0.32, coverage=7.5, no_kind=-3.0)
+RERANKER_WEIGHTS = Weights(bias=-6.88, relevance=0.36, coverage=7.5, no_kind=-3.0)
 
-#: How cosine similarities count: an even chance at the first number, and for each further hundredth as much as the
-#: embedded English model's. Their scales differ by embedding model.
-COSINE_CENTRES = {"bge-small-en-v1.5": 0.62, "use-multilingual": 0.35}
-COSINE_CENTRE, COSINE_SLOPE = 0.4, 10.0
+#: How cosine similarities of questions and sentences count: by the slope (fitted with the embedded English model) around a
+#: centre, the similarity at which they say nothing either way. Their scales differ by embedding model.
+COSINE_SLOPE = 14.0
+COSINE_CENTRES = {"bge-small-en-v1.5": 0.566, "use-multilingual": 0.3}
+COSINE_CENTRE = 0.35
 
 #: Similarities of single words by the embedded English model: fell and lost .69, wide and hole .65, cost and price .87.
 UNLIKE, ALIKE = 0.62, 0.87

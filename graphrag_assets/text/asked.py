@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from typing import Literal
 
-from graphrag_assets.text.dates import MONTH
+from graphrag_assets.text.dates import MONTH, MONTHS
 
 Kind = Literal["", "number", "money", "date", "name", "person"]
 
@@ -18,12 +18,31 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+_ENDINGS = (
+    ("ingly", ""), ("edly", ""), ("ies", "y"), ("ied", "y"), ("ing", ""), ("ers", ""), ("er", ""), ("ed", ""),
+    ("es", ""), ("ly", ""), ("s", ""), ("e", ""),
+)  # fmt: skip
+
+
+def stem(word: str) -> str:
+    """A word without its English endings: equal for most forms of one word. Other words and numbers stay."""
+    if len(word) < 4 or not word.isascii() or word[0].isdigit():
+        return word
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: len(word) - len(ending)] + instead
+            break
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "sl":
+        word = word[:-1]
+    return word.rstrip("e") if len(word) > 4 else word
+
+
 #: Words of English that say nothing about what a text is about.
 FUNCTION_WORDS = _set(
     "a about according after all also am an and another any are as at be became become been before being between both "
     "but by called came can come could did do does doing done down during each either ever for from get given gives "
     "got had has have having he her here hers him his how i if in into is it its just kind made make many may me might "
-    "more most much must my name named no nor not of off on once one only onto or other our out over own same shall she "
+    "go goes gone went more most much must my name named no nor not of off on once one only onto or other our out over own same shall she "
     "should so some such take than that the their them then there these they this those through to too took under until "
     "up upon us very was we were what when where which while who whom whose why will with within without would you your"
 )
@@ -46,6 +65,8 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+(?:\.? (?:(?:of|the|de|von|van|and|&) )?[A-ZÀ-ÖØ-Þ][\w'’-]+)*")
+#: Words with a capital that are no names.
+_CALENDAR = {stem(word) for word in [*MONTHS, *_set("monday tuesday wednesday thursday friday saturday sunday")]}
 _TITLES = _set("mr mrs ms miss dr sir dame prof professor councillor inspector")
 
 _ASKS_MONEY = re.compile(
@@ -98,10 +119,6 @@ _NOT_ENGLISH = _set(
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^\W_{_UNSPACED}]+(?:[.,:]\d+)*")
-_ENDINGS = (
-    ("ingly", ""), ("edly", ""), ("ies", "y"), ("ied", "y"), ("ing", ""), ("ers", ""), ("er", ""), ("ed", ""),
-    ("es", ""), ("ly", ""), ("s", ""), ("e", ""),
-)  # fmt: skip
 
 
 def kind_of_answer(question: str) -> Kind:
@@ -131,7 +148,7 @@ def holds_kind(kind: Kind, question: str, text: str, places: Collection[str] = (
     asked = {stem(word) for word in words(question)}
     if kind in ("name", "person"):
         barred = places if kind == "person" else ()
-        return any(_is_new(name, asked) and name.upper() not in barred for name in names_in(text))
+        return any(_is_new(name, asked | _CALENDAR) and name.upper() not in barred for name in names_in(text))
     pattern = _DATE if kind == "date" else _NUMBER
     found = any(_is_new(match.group(), asked) for match in pattern.finditer(text))
     return found and (kind != "money" or _MONEY.search(text) is not None)
@@ -172,6 +189,13 @@ def words_to_find(question: str) -> list[str]:
     return content_words(_KIND_WORDS.sub(" ", question))
 
 
+def named_words(question: str) -> set[str]:
+    """Words of the names and numbers in a question, in lower case; its first word, which always has a capital, is none."""
+    rest = question.strip().partition(" ")[2]
+    names = [name for name in names_in(rest) if not name.isupper() or len(name) > 1]
+    return {word for name in names for word in words(name)} | {word for word in words(question) if word[0].isdigit()}
+
+
 def may_be_english(question: str) -> bool:
     """Whether a question can be read by a model that reads English only.
 
@@ -184,16 +208,3 @@ def may_be_english(question: str) -> bool:
         return english > other
     letters = [c for c in question if c.isalpha()]
     return sum(c.isascii() for c in letters) * 10 >= len(letters) * 9
-
-
-def stem(word: str) -> str:
-    """A word without its English endings: equal for most forms of one word. Other words and numbers stay."""
-    if len(word) < 4 or not word.isascii() or word[0].isdigit():
-        return word
-    for ending, instead in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word[: len(word) - len(ending)] + instead
-            break
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "sl":
-        word = word[:-1]
-    return word.rstrip("e") if len(word) > 4 else word
