@@ -10,8 +10,8 @@ Three sets of questions, each asked in each mode of an index that is made in a t
 * deleted: the answerable questions whose answer went with six deleted documents, asked of an index of the rest. Counted:
   declined.
 
-The weights and the threshold were fitted on the questions of even number (--half fit, and there on passages of MuSiQue
-too: bench/answer_weights.py); those of odd number are held back.
+The weights and the threshold were chosen on these questions and on MuSiQue's (bench/near_misses.py); --half asks one half
+of them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ score as high as answers. So three signs are weighed together:
   in its text unit; rare words count most, and words of near meaning count in part;
 * kind: whether the sentence holds what is asked for (a number, a date, a person) beyond what the question already says.
 
-The weights are those of a logistic regression over questions with and without an answer: bench/answer_weights.py.
+The weights come from logistic regressions over questions with and without an answer, rounded: bench/answers.py and
+bench/near_misses.py measure them.
 """
 
 from __future__ import annotations

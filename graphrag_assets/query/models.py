@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 STAGE_EMBEDDING = "query_embedding"
 
-#: How the numbers of the cross-encoder count (bench/answer_weights.py).
+#: How the numbers of the cross-encoder count (bench/near_misses.py).
 RERANKER_WEIGHTS = Weights(bias=-6.88, relevance=0.36, coverage=7.5, no_kind=-3.0)
 
 #: How cosine similarities of questions and sentences count: by the slope (fitted with the embedded English model) around a
