@@ -17,8 +17,8 @@ DECLINED = "Not in these documents: they do not seem to hold an answer to this q
 #: Log odds from which the best sentence counts as an answer, chosen on one half of the questions of bench/answers.py.
 THRESHOLD = 0.0
 
-#: The same in a search over reports, whose sentences seldom answer a question by themselves.
-REPORT_THRESHOLD = -1.0
+#: The same for a question that asks how or why, in the searches that tell the larger story: no sentence covers it.
+ACCOUNT_THRESHOLD = -5.0
 
 #: Further sentences may be this much less sure than the best one.
 MARGIN = 3.0

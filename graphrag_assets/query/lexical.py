@@ -81,7 +81,8 @@ def occurrences(index: Index, beginnings: Sequence[str]) -> dict[str, int]:
     sums = ", ".join("count(*) filter (contains(normalised, ?))" for _ in needles)
     rows = index.rows(
         f"""with prepared as (
-                select ' ' || regexp_replace(lower(text), '[^\\p{{L}}\\p{{N}}]+', ' ', 'g') as normalised from text_units)
+                select ' ' || regexp_replace(strip_accents(lower(text)), '[^\\p{{L}}\\p{{N}}]+', ' ', 'g') as normalised
+                from text_units)
             select [{sums}] as counts from prepared""",
         needles,
     )

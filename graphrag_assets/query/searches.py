@@ -12,13 +12,14 @@ from graphrag_assets.query.calls import TIMED_OUT, call, call_all
 from graphrag_assets.query.citations import check_citations
 from graphrag_assets.query.context import REPORTS, Context
 from graphrag_assets.query.errors import QueryError
-from graphrag_assets.query.extractive import REPORT_THRESHOLD, extract, overview
+from graphrag_assets.query.extractive import ACCOUNT_THRESHOLD, THRESHOLD, extract, overview
 from graphrag_assets.query.history import question_with_history
 from graphrag_assets.query.local import LocalParameters, build_local_context
 from graphrag_assets.query.result import Draft
 from graphrag_assets.query.routing import asks_about_the_whole
 from graphrag_assets.query.writing import Question, write_answer
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS
+from graphrag_assets.text.asked import asks_for_an_account
 from graphrag_assets.text.map_answers import POINTS_SCHEMA, Point, parse_points
 from graphrag_assets.text.templates import render
 
@@ -109,7 +110,7 @@ async def drift_(question: Question) -> Draft:
     tokenizer = question.models.tokenizer
     if question.models.chat is None:
         near = global_search.reports_context(found, settings.primer_llm_max_tokens, tokenizer)
-        return await _extractive(question, [await _local_context(question, parameters), near])
+        return await _extractive(question, [await _local_context(question, parameters), near], story=True)
     search = drift.Search(question.text)
     exploring = question.deadline.share(EXPLORING_SHARE)
     with question.watch.step("primer"):
@@ -178,10 +179,12 @@ async def _answer_from(
     raise QueryError(f"{method} search: the model {model_id} gave no usable answer ({outcome.reason})")
 
 
-async def _extractive(question: Question, contexts: Sequence[Context]) -> Draft:
+async def _extractive(question: Question, contexts: Sequence[Context], story: bool = False) -> Draft:
+    """An extractive answer; in the searches that tell the larger story less is asked of one sentence."""
+    threshold = ACCOUNT_THRESHOLD if story and asks_for_an_account(question.text) else THRESHOLD
+    judge = question.models.judge(question.index)
     with question.watch.step("answer"):
-        judge = question.models.judge(question.index)
-        return await extract(question.text, question.index, contexts, judge, EXTRACTIVE_SENTENCES)
+        return await extract(question.text, question.index, contexts, judge, EXTRACTIVE_SENTENCES, threshold)
 
 
 async def _extractive_global(question: Question, selected: Sequence[global_search.Selected]) -> Draft:
@@ -203,11 +206,10 @@ async def _extractive_global(question: Question, selected: Sequence[global_searc
         if whole:
             found = sorted(found, key=lambda f: -(f[1] + OCCURRENCE_BONUS * weight[f[0].number]))[:EXTRACTIVE_SENTENCES]
         context = global_search.reports_context(found, settings.data_max_tokens, question.models.tokenizer)
-    judge = question.models.judge(question.index)
+    if not whole:
+        return await _extractive(question, [context], story=True)
     with question.watch.step("answer"):
-        if whole:
-            return await overview(question.text, question.index, context, judge)
-        return await extract(question.text, question.index, [context], judge, EXTRACTIVE_SENTENCES, REPORT_THRESHOLD)
+        return await overview(question.text, question.index, context, question.models.judge(question.index))
 
 
 async def _map(question: Question, batches: Sequence[Context]) -> tuple[list[list[Point]], list[str], list[str]]:

@@ -6,6 +6,7 @@ The kinds are read from English question words; a question in another language h
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection
 from typing import Literal
 
@@ -100,6 +101,8 @@ _ASKS_NAME = re.compile(
     r"|\bwhat (?:is|was|were|are) the names? of\b",
     re.IGNORECASE,
 )
+_ASKS_ACCOUNT = re.compile(r"^\s*(?:how|why|explain|describe|compare|tell me|in what way)\b", re.IGNORECASE)
+
 #: What names the kind of answer and so need not be found beside it.
 _KIND_WORDS = re.compile(
     r"\bhow (?:much|many|long|far|old|big|large|often|late|early)\b"
@@ -165,12 +168,12 @@ def _is_new(answer: str, asked: set[str]) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Words in lower case, numbers with their decimals; the ending of possessives is dropped.
+    """Words in lower case, numbers with their decimals; the ending of possessives and accents of Latin letters are dropped.
 
     Runs of scripts that write no spaces give their pairs of neighbouring characters.
     """
     found: list[str] = []
-    for match in _WORD.finditer(re.sub(r"['’]s\b", "", text)):
+    for match in _WORD.finditer(re.sub(r"['’]s\b", "", _without_accents(text))):
         word = match.group().casefold()
         if match.lastgroup == "unspaced" and len(word) > 1:
             found.extend(word[i : i + 2] for i in range(len(word) - 1))
@@ -179,9 +182,21 @@ def words(text: str) -> list[str]:
     return found
 
 
+def _without_accents(text: str) -> str:
+    if text.isascii():
+        return text
+    bases = ((c, unicodedata.normalize("NFD", c)[0]) for c in unicodedata.normalize("NFC", text))
+    return "".join(base if base.isascii() else c for c, base in bases)
+
+
 def content_words(text: str) -> list[str]:
     """Words that say what a text is about, each once, in order."""
     return list(dict.fromkeys(word for word in words(text) if word not in FUNCTION_WORDS))
+
+
+def asks_for_an_account(question: str) -> bool:
+    """Whether a question asks how or why, which seldom one sentence answers."""
+    return not kind_of_answer(question) and _ASKS_ACCOUNT.search(question) is not None
 
 
 def words_to_find(question: str) -> list[str]:
@@ -202,7 +217,7 @@ def may_be_english(question: str) -> bool:
     English function words decide, then those of other languages, then the letters: a question of names only counts as
     English where most of its letters are ASCII.
     """
-    said = set(words(question))
+    said = {match.group().casefold() for match in _WORD.finditer(question)}
     english, other = len(said & _ENGLISH), len(said & _NOT_ENGLISH)
     if english != other:
         return english > other

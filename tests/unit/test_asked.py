@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_assets.text.asked import (
+    asks_for_an_account,
     content_words,
     holds_kind,
     kind_of_answer,
@@ -64,6 +65,13 @@ def test_a_text_holds_the_kind_only_beyond_the_question(question: str, text: str
     assert holds_kind(kind_of_answer(question), question, text) is holds
 
 
+def test_questions_that_ask_for_an_account() -> None:
+    assert asks_for_an_account("Why did pier 3 fail, and who knew of the mine?")
+    assert asks_for_an_account("How did the loss of the railway affect the town?")
+    assert not asks_for_an_account("How many farms are members?")
+    assert not asks_for_an_account("Who is the mayor?")
+
+
 def test_a_place_is_no_person() -> None:
     question, text = "Who was the duty engineer?", "The duty engineer at Ostrey followed the level."
     assert holds_kind("person", question, text)
@@ -81,6 +89,7 @@ def test_forms_of_one_word_are_equal(one: str, other: str) -> None:
 
 def test_words_keep_decimals_and_pair_unspaced_scripts() -> None:
     assert words("Rain of 161.4 mm at O'Neill's.") == ["rain", "of", "161.4", "mm", "at", "o", "neill"]
+    assert words("Sérendal, Ångström") == ["serendal", "angstrom"]
     assert words("東京駅 opened") == ["東京", "京駅", "opened"]
     assert content_words("Who was the keeper of the dam?") == ["keeper", "dam"]
     assert words_to_find("In what year was the dam built?") == ["dam", "built"]
