@@ -22,6 +22,10 @@ from graphrag_assets.query.writing import OnText, Question
 
 Method = Literal["auto", "local", "global", "drift", "basic"]
 
+#: Longest question in characters, and longest one without a language model, where a model reads it beside each of some
+#: hundred sentences.
+MAX_QUESTION, MAX_EXTRACTIVE_QUESTION = 10_000, 2_000
+
 _SEARCHES: dict[str, Callable[[Question], Awaitable[Draft]]] = {
     "local": searches.local,
     "global": searches.global_,
@@ -78,6 +82,7 @@ async def ask(
     async with AsyncExitStack() as stack:
         with watch.step("models"):
             opened = models if models is not None else await stack.enter_async_context(open_models(index))
+        _check_length(question, opened)
         before = copy_usage(opened.usage()) if opened.usage else {}
         asked = Question(index, opened, question, history, response_type, level, Deadline(deadline), on_text, watch)
         with watch.step("route"):
@@ -89,6 +94,19 @@ async def ask(
 def ask_sync(index: Index, question: str, method: Method = "auto", **options: object) -> Answer:
     """The same for callers without an event loop; see :func:`ask`."""
     return asyncio.run(ask(index, question, method, **options))  # type: ignore[arg-type]
+
+
+def _check_length(question: str, models: Models) -> None:
+    """Refuse a question that would take minutes to compare with the texts.
+
+    Raises:
+        QueryError: It is too long.
+    """
+    most, when = (MAX_QUESTION, "") if models.chat else (MAX_EXTRACTIVE_QUESTION, " without a language model")
+    if len(question) > most:
+        raise QueryError(
+            f"the question has {len(question):,} characters; at most {most:,} are read{when}: ask a shorter question"
+        )
 
 
 def _route(question: Question, method: Method) -> Route:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from graphrag_assets.query.index import Index, Record
@@ -70,3 +71,19 @@ def _count(index: Index, words: Sequence[str]) -> list[Record]:
 
 def _is_pair(word: str) -> bool:
     return len(word) == 2 and ord(word[0]) >= 0x0E00
+
+
+def occurrences(index: Index, beginnings: Sequence[str]) -> dict[str, int]:
+    """In how many text units a word begins like this, for each beginning, in one scan of the texts."""
+    if not beginnings or not index.count("text_units"):
+        return dict.fromkeys(beginnings, 0)
+    needles = [word if _is_pair(word) else " " + re.sub(r"[\W_]+", " ", word) for word in beginnings]
+    sums = ", ".join("count(*) filter (contains(normalised, ?))" for _ in needles)
+    rows = index.rows(
+        f"""with prepared as (
+                select ' ' || regexp_replace(strip_accents(lower(text)), '[^\\p{{L}}\\p{{N}}]+', ' ', 'g') as normalised
+                from text_units)
+            select [{sums}] as counts from prepared""",
+        needles,
+    )
+    return dict(zip(beginnings, rows[0]["counts"], strict=True))

@@ -168,3 +168,17 @@ def documents(index: Index, ids: Sequence[str]) -> dict[str, Record]:
     """Title, path and version (content_hash) of documents by id."""
     rows = index.rows(f"select id, title, path, content_hash from documents where id in ({marks(ids)})", ids)
     return {r["id"]: r for r in rows}
+
+
+def origins(index: Index, text_units: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Title and language of the documents that text units come from; a title that is only a file name is left out."""
+    rows = index.rows(
+        f"""select t.human_readable_id as number, d.title, d.path, coalesce(d.language, '') as language
+            from text_units t join documents d on d.id = t.document_id
+            where t.human_readable_id in ({integers(text_units)})"""
+    )
+    return {
+        r["number"]: ("" if r["title"] == r["path"].rsplit("/", 1)[-1] or r["title"] == r["path"] else r["title"],
+                      r["language"])
+        for r in rows
+    }  # fmt: skip

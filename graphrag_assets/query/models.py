@@ -13,8 +13,8 @@ from graphrag_assets.indexing.asking import Ask, Message
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.query.context import TokenCounter
 from graphrag_assets.query.errors import QueryError
-from graphrag_assets.query.extractive import Scorer
 from graphrag_assets.query.index import Index
+from graphrag_assets.query.judging import Judge, Meaning, Scorer, Weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 STAGE_EMBEDDING = "query_embedding"
 
-#: Logits of the cross-encoder for single sentences: from here on (more likely relevant than not) the best one counts as
-#: an answer, and further ones may be this much worse. The best sentences for the demo's single-fact questions score 3.9
-#: to 9.7.
-RERANK_THRESHOLD, RERANK_MARGIN = 0.0, 5.0
+#: How the numbers of the cross-encoder count (bench/near_misses.py).
+RERANKER_WEIGHTS = Weights(bias=-6.88, relevance=0.36, coverage=7.5, no_kind=-3.0)
 
-#: Cosine similarity from which a sentence counts as an answer, by embedding model: their scales differ.
-COSINE_THRESHOLDS = {"bge-small-en-v1.5": 0.62, "use-multilingual": 0.35}
-COSINE_THRESHOLD, COSINE_MARGIN = 0.4, 0.12
+#: How cosine similarities of questions and sentences count: by the slope (fitted with the embedded English model) around a
+#: centre, the similarity at which they say nothing either way. Their scales differ by embedding model.
+COSINE_SLOPE = 14.0
+COSINE_CENTRES = {"bge-small-en-v1.5": 0.566, "use-multilingual": 0.3}
+COSINE_CENTRE = 0.35
+
+#: Similarities of single words by the embedded English model: fell and lost .69, wide and hole .65, cost and price .87.
+UNLIKE, ALIKE = 0.62, 0.87
 
 
 class Chat(Protocol):
@@ -56,6 +59,7 @@ class Models:
         reranker: Judges sentences for extractive answers; None: similarity of embeddings does.
         usage: Calls, tokens and price by stage so far.
         embedders: Configured embedding models by id, for the searches that name one.
+        meaning: Nearness of words for extractive answers; None: only forms of one word match.
     """
 
     embedder: Embedder
@@ -64,6 +68,7 @@ class Models:
     reranker: Scorer | None = None
     usage: Callable[[], Mapping[str, StageUsage]] | None = None
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
+    meaning: Meaning | None = None
 
     async def embed(
         self, index: Index, texts: Sequence[str], tables: Sequence[str], model_id: str = ""
@@ -94,9 +99,10 @@ class Models:
             index.vectors(name).check(embedder.model, vectors.shape[1])
         return vectors
 
-    def sentence_scorer(self) -> Scorer:
-        """What judges sentences for an extractive answer: the reranker, else similarity of embeddings."""
-        return self.reranker or cosine_scorer(self.embedder)
+    def judge(self, index: Index) -> Judge:
+        """What judges the sentences of an extractive answer: the reranker, else similarity of embeddings."""
+        by_similarity = cosine_scorer(self.embedder)
+        return Judge(index, self.reranker or by_similarity, by_similarity, self.meaning)
 
 
 def cosine_scorer(embedder: Embedder) -> Scorer:
@@ -107,8 +113,10 @@ def cosine_scorer(embedder: Embedder) -> Scorer:
         vectors = await embedder.embed(passages, "document", STAGE_EMBEDDING)
         return [float(value) for value in vectors @ asked[0]]
 
-    known = (limit for name, limit in COSINE_THRESHOLDS.items() if name in embedder.model)
-    return Scorer(score, next(known, COSINE_THRESHOLD), COSINE_MARGIN, f"cosine similarity by {embedder.model}")
+    centre = next((value for name, value in COSINE_CENTRES.items() if name in embedder.model), COSINE_CENTRE)
+    w = RERANKER_WEIGHTS
+    weights = Weights(w.bias - COSINE_SLOPE * centre, COSINE_SLOPE, w.coverage, w.no_kind)
+    return Scorer(score, weights, f"cosine similarity by {embedder.model}")
 
 
 @lru_cache(maxsize=1)
@@ -121,13 +129,32 @@ def reranking_scorer(threads: int | None) -> Scorer:
     async def score(question: str, passages: Sequence[str]) -> list[float]:
         return [float(value) for value in await asyncio.to_thread(reranker.score, question, passages)]
 
-    return Scorer(score, RERANK_THRESHOLD, RERANK_MARGIN, f"reranker {reranker.model}")
+    return Scorer(score, RERANKER_WEIGHTS, f"reranker {reranker.model}", "en")
+
+
+@lru_cache(maxsize=1)
+def english_meaning(threads: int | None) -> Meaning:
+    """Nearness of English words by the embedded model, which is loaded once a process; words are kept."""
+    from graphrag_assets.llm.embedded import EmbeddedEmbedder
+
+    encoder = EmbeddedEmbedder("bge-small-en-v1.5", threads)
+    known: dict[str, np.ndarray[Any, Any]] = {}
+
+    async def vectors(words: Sequence[str]) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        new = [word for word in dict.fromkeys(words) if word not in known]
+        if new:
+            known.update(zip(new, await asyncio.to_thread(encoder.encode, new, "document"), strict=True))
+        return np.asarray([known[word] for word in words])
+
+    return Meaning(vectors, UNLIKE, ALIKE)
 
 
 def _reranker_of(index: Index) -> Scorer | None:
-    """The embedded reranker where the settings want it and it is installed. It reads English only."""
+    """The embedded reranker where the settings want it and it is installed."""
     embedded = index.settings.embedded_models
-    if not embedded.reranker or embedded.embedding == "use-multilingual" or index.settings.language not in (None, "en"):
+    if not embedded.reranker:
         return None
     from graphrag_assets.llm.embedded import EmbeddedModelError
 
@@ -147,11 +174,13 @@ async def open_models(index: Index) -> AsyncIterator[Models]:
     settings = index.settings
     async with Gateway(index.workspace) as gateway:
         chat: Any = gateway if settings.completion_models else None
+        reranker = None if chat else _reranker_of(index)
         yield Models(
             embedder(index.workspace, gateway),
             tokenizer(settings.chunking.encoding_model),
             chat,
-            None if chat else _reranker_of(index),
+            reranker,
             gateway.usage,
             {model_id: embedder(index.workspace, gateway, model_id) for model_id in settings.embedding_models},
+            english_meaning(settings.embedded_models.threads) if reranker else None,
         )

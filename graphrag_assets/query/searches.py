@@ -12,13 +12,14 @@ from graphrag_assets.query.calls import TIMED_OUT, call, call_all
 from graphrag_assets.query.citations import check_citations
 from graphrag_assets.query.context import REPORTS, Context
 from graphrag_assets.query.errors import QueryError
-from graphrag_assets.query.extractive import extract, overview
+from graphrag_assets.query.extractive import ACCOUNT_THRESHOLD, THRESHOLD, extract, overview
 from graphrag_assets.query.history import question_with_history
 from graphrag_assets.query.local import LocalParameters, build_local_context
 from graphrag_assets.query.result import Draft
 from graphrag_assets.query.routing import asks_about_the_whole
 from graphrag_assets.query.writing import Question, write_answer
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS
+from graphrag_assets.text.asked import asks_for_an_account
 from graphrag_assets.text.map_answers import POINTS_SCHEMA, Point, parse_points
 from graphrag_assets.text.templates import render
 
@@ -26,9 +27,6 @@ NOTHING_FOUND = "These documents hold nothing on this question."
 
 #: Sentences of an extractive answer.
 EXTRACTIVE_SENTENCES = 5
-
-#: A sentence of a report seldom answers a question by itself: it counts from this much below the threshold, in margins.
-WHOLE_CORPUS_ALLOWANCE = 0.8
 
 #: In an overview of the documents a report that occurs in most of them may be this much less similar to the question.
 OCCURRENCE_BONUS = 0.1
@@ -42,7 +40,7 @@ async def local(question: Question) -> Draft:
     settings = question.settings.local_search
     context = await _local_context(question, LocalParameters.of(question.settings, question.level))
     if question.models.chat is None:
-        return await _extractive(question, [context])
+        return await _extractive(question, [context, await _basic_context(question)])
     template = question.prompt("local_search_system_prompt", settings.prompt)
     return await _answer_from(question, "local", "query_local", settings.completion_model_id, template, context)
 
@@ -50,22 +48,7 @@ async def local(question: Question) -> Draft:
 async def basic(question: Question) -> Draft:
     """Basic search."""
     settings = question.settings.basic_search
-    turns = question.settings.local_search.conversation_history_max_turns
-    with question.watch.step("embed"):
-        asked = question_with_history(question.text, question.history, turns)
-        vectors = await question.models.embed(question.index, [asked], [TEXT_UNIT_VECTORS], settings.embedding_model_id)
-    with question.watch.step("context"):
-        context = await asyncio.to_thread(
-            build_basic_context,
-            question.index,
-            question.text,
-            vectors[0].tolist(),
-            settings.k,
-            settings.max_context_tokens,
-            question.models.tokenizer,
-            question.history,
-            turns,
-        )
+    context = await _basic_context(question)
     if question.models.chat is None:
         return await _extractive(question, [context])
     template = question.prompt("basic_search_system_prompt", settings.prompt)
@@ -127,7 +110,7 @@ async def drift_(question: Question) -> Draft:
     tokenizer = question.models.tokenizer
     if question.models.chat is None:
         near = global_search.reports_context(found, settings.primer_llm_max_tokens, tokenizer)
-        return await _extractive(question, [await _local_context(question, parameters), near])
+        return await _extractive(question, [await _local_context(question, parameters), near], story=True)
     search = drift.Search(question.text)
     exploring = question.deadline.share(EXPLORING_SHARE)
     with question.watch.step("primer"):
@@ -159,6 +142,26 @@ async def _local_context(question: Question, parameters: LocalParameters) -> Con
         )
 
 
+async def _basic_context(question: Question) -> Context:
+    settings = question.settings.basic_search
+    turns = question.settings.local_search.conversation_history_max_turns
+    with question.watch.step("embed"):
+        asked = question_with_history(question.text, question.history, turns)
+        vectors = await question.models.embed(question.index, [asked], [TEXT_UNIT_VECTORS], settings.embedding_model_id)
+    with question.watch.step("context"):
+        return await asyncio.to_thread(
+            build_basic_context,
+            question.index,
+            question.text,
+            vectors[0].tolist(),
+            settings.k,
+            settings.max_context_tokens,
+            question.models.tokenizer,
+            question.history,
+            turns,
+        )
+
+
 async def _answer_from(
     question: Question, method: str, stage: str, model_id: str, template: str, context: Context
 ) -> Draft:
@@ -176,9 +179,12 @@ async def _answer_from(
     raise QueryError(f"{method} search: the model {model_id} gave no usable answer ({outcome.reason})")
 
 
-async def _extractive(question: Question, contexts: Sequence[Context]) -> Draft:
+async def _extractive(question: Question, contexts: Sequence[Context], story: bool = False) -> Draft:
+    """An extractive answer; in the searches that tell the larger story less is asked of one sentence."""
+    threshold = ACCOUNT_THRESHOLD if story and asks_for_an_account(question.text) else THRESHOLD
+    judge = question.models.judge(question.index)
     with question.watch.step("answer"):
-        return await extract(question.text, contexts, question.models.sentence_scorer(), EXTRACTIVE_SENTENCES)
+        return await extract(question.text, question.index, contexts, judge, EXTRACTIVE_SENTENCES, threshold)
 
 
 async def _extractive_global(question: Question, selected: Sequence[global_search.Selected]) -> Draft:
@@ -200,12 +206,10 @@ async def _extractive_global(question: Question, selected: Sequence[global_searc
         if whole:
             found = sorted(found, key=lambda f: -(f[1] + OCCURRENCE_BONUS * weight[f[0].number]))[:EXTRACTIVE_SENTENCES]
         context = global_search.reports_context(found, settings.data_max_tokens, question.models.tokenizer)
-    scorer = question.models.sentence_scorer()
+    if not whole:
+        return await _extractive(question, [context], story=True)
     with question.watch.step("answer"):
-        if whole:
-            return await overview(question.text, context, scorer)
-        lenient = replace(scorer, threshold=scorer.threshold - WHOLE_CORPUS_ALLOWANCE * scorer.margin)
-        return await extract(question.text, [context], lenient, EXTRACTIVE_SENTENCES)
+        return await overview(question.text, question.index, context, question.models.judge(question.index))
 
 
 async def _map(question: Question, batches: Sequence[Context]) -> tuple[list[list[Point]], list[str], list[str]]:
