@@ -1,6 +1,7 @@
 """Input, documents and text units."""
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -149,18 +150,25 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             raise dg.Failure(str(error), allow_retries=False) from error
         changes = found.changes
         yield dg.Output(Built(found.files), "input_files", metadata={"input": index.input.base})
-        yield dg.Output(
-            Built(found.documents, inventory_fingerprint(index.workspace)),
-            "input_inventory",
-            metadata={
-                "documents_added": changes.added,
-                "documents_edited": changes.edited,
-                "documents_deleted": changes.deleted,
-                "documents_unchanged": changes.unchanged,
-                "batches": len(set(found.documents["batch"].to_pylist())),
-                "characters": sum(found.documents["characters"].to_pylist()),
-            },
-        )
+        figures = {
+            "documents_added": changes.added,
+            "documents_edited": changes.edited,
+            "documents_deleted": changes.deleted,
+            "documents_unchanged": changes.unchanged,
+            "batches": len(set(found.documents["batch"].to_pylist())),
+            "characters": sum(found.documents["characters"].to_pylist()),
+        }
+        # What a batch is made from is told by fingerprints; what concerns all batches is how the input is read.
+        version = inventory_fingerprint(index.workspace)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)
+            read = dg.Output(
+                Built(found.documents, version),
+                "input_inventory",
+                metadata=figures,
+                data_version=dg.DataVersion(version),
+            )
+        yield read
         reasons = dg.MetadataValue.md(rejected_table(found.rejected))
         yield dg.Output(Built(found.rejected), "rejected_inputs", metadata={"reasons": reasons})
 

@@ -126,6 +126,12 @@ def test_the_ui_shows_the_index_after_the_history_was_deleted(
     assert "The index is up to date with the input and the settings." in status.out
 
 
+def test_a_new_document_leaves_no_other_batch_stale(workspace: Path) -> None:
+    write_document(workspace, "z/new.txt", "Ida Castellan wrote to Maske about the quarry at Cold Rigg.")
+    assert index(workspace)["batches"] == 1
+    assert set(what_dagster_shows(workspace).values()) == {StaleStatus.FRESH}
+
+
 def test_the_index_command_brings_it_back_too(workspace: Path) -> None:
     shutil.rmtree(workspace / ".dagster")
     report = index(workspace)
