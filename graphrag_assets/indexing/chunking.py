@@ -222,6 +222,8 @@ def _packed_sentences(
         if stop >= last:
             return
         shared = boundaries.first_within(stop, overlap)
+        while shared < stop and tokenizer.count(text[boundaries.position(shared) : end].strip()) > overlap:
+            shared += 1
         # An overlap after which the next sentence would not fit any more would only repeat this chunk.
         repeats = shared <= first or boundaries.last_within(shared, size) <= stop
         first = stop if repeats else shared

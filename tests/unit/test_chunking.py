@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphrag_assets.indexing.chunking import Chunk, ChunkerType, chunk, prepend
@@ -120,6 +120,7 @@ def test_sizes_of_prose(type_: ChunkerType, seed: int, size: int, data: st.DataO
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6))
+@example(seed=134168)
 def test_sentence_chunks_hold_whole_sentences_and_share_whole_sentences(seed: int) -> None:
     text = prose(80, seed)
     for piece in chunk(text, tokenizer("o200k_base"), type="sentence", size=120, overlap=40):
@@ -127,7 +128,7 @@ def test_sentence_chunks_hold_whole_sentences_and_share_whole_sentences(seed: in
         assert piece.text[0].isupper()
     pieces = chunk(text, tokenizer("o200k_base"), type="sentence", size=120, overlap=40)
     shared_tokens = [tokenizer("o200k_base").count(text[b.start : a.end]) for a, b in itertools.pairwise(pieces)]
-    assert all(n <= 41 for n in shared_tokens)
+    assert all(n <= 40 for n in shared_tokens)
     assert any(n > 0 for n in shared_tokens)
 
 
@@ -325,3 +326,8 @@ def test_wrong_arguments_are_named(arguments: dict[str, Any], named: str) -> Non
 def test_200_mb_in_one_line() -> None:
     text = (prose(2_000, 1).replace("\n", " ") * 1_700)[:200_000_000]
     check(text, chunk(text, tokenizer("o200k_base")))
+
+
+def test_a_chunk_that_would_add_only_a_blank_is_left_out() -> None:
+    text = "0:0000<\U00010000\U0001e800 0000"
+    check(text, chunk(text, tokenizer("cl100k_base"), type="sentence", size=13, overlap=11))
