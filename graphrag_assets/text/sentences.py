@@ -195,7 +195,8 @@ class _CasedParagraphs:
         """Whether the paragraph around a position holds a capital letter (positions must come in ascending order)."""
         if not self._start <= position < self._end:
             text = self._text
-            self._start = max(self._end, text.rfind("\n\n", self._end, position) + 2)
+            before = text.rfind("\n\n", self._end, position)
+            self._start = before + 2 if before >= 0 else self._end
             found = text.find("\n\n", position)
             self._end = len(text) if found < 0 else found + 2
             self._cased = any(map(str.isupper, text[self._start : self._end]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphrag_assets.text.sentences import sentences
@@ -66,6 +66,7 @@ def test_spans_are_ordered_and_cover_every_visible_character(text: str) -> None:
 
 @given(st.lists(_PIECES, max_size=20).map("".join), st.lists(_PIECES, max_size=20).map("".join))
 @settings(max_examples=200, deadline=None)
+@example("", "Mr. e.g. ")
 def test_paragraphs_are_split_apart_from_each_other(first: str, second: str) -> None:
     assert split(f"{first}\n\n{second}") == split(first) + split(second)
 
