@@ -146,8 +146,8 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
             empty = _vector_table(asset, [_Row("", "", "", "")], sized).slice(0, 0)
             parts = {batch: [empty] for batch in texts}
         usage = gateway.usage()
-    size = next(table for tables in parts.values() for table in tables).schema
-    made = {batch: pa.concat_tables(tables) if tables else size.empty_table() for batch, tables in parts.items()}
+    schema = next(table for tables in parts.values() for table in tables).schema
+    made = {batch: pa.concat_tables(tables) if tables else schema.empty_table() for batch, tables in parts.items()}
     return Embedded(made, embedder.model, len(computed), len(rows) - len(computed), usage)
 
 

@@ -126,16 +126,23 @@ async def drift_(question: Question) -> Draft:
     return await _drift_answer(question, search)
 
 
-async def _local_context(question: Question, parameters: LocalParameters) -> Context:
+async def _embedded(question: Question, table: str, model_id: str, max_turns: int) -> list[float]:
+    """Vector of the question with the newest turns of its conversation, for one vector table."""
     with question.watch.step("embed"):
-        asked = question_with_history(question.text, question.history, parameters.max_turns)
-        vectors = await question.models.embed(question.index, [asked], [ENTITY_VECTORS], parameters.embedding_model_id)
+        asked = question_with_history(question.text, question.history, max_turns)
+        vectors = await question.models.embed(question.index, [asked], [table], model_id)
+    found: list[float] = vectors[0].tolist()
+    return found
+
+
+async def _local_context(question: Question, parameters: LocalParameters) -> Context:
+    vector = await _embedded(question, ENTITY_VECTORS, parameters.embedding_model_id, parameters.max_turns)
     with question.watch.step("context"):
         return await asyncio.to_thread(
             build_local_context,
             question.index,
             question.text,
-            vectors[0].tolist(),
+            vector,
             parameters,
             question.models.tokenizer,
             question.history,
@@ -145,15 +152,13 @@ async def _local_context(question: Question, parameters: LocalParameters) -> Con
 async def _basic_context(question: Question) -> Context:
     settings = question.settings.basic_search
     turns = question.settings.local_search.conversation_history_max_turns
-    with question.watch.step("embed"):
-        asked = question_with_history(question.text, question.history, turns)
-        vectors = await question.models.embed(question.index, [asked], [TEXT_UNIT_VECTORS], settings.embedding_model_id)
+    vector = await _embedded(question, TEXT_UNIT_VECTORS, settings.embedding_model_id, turns)
     with question.watch.step("context"):
         return await asyncio.to_thread(
             build_basic_context,
             question.index,
             question.text,
-            vectors[0].tolist(),
+            vector,
             settings.k,
             settings.max_context_tokens,
             question.models.tokenizer,

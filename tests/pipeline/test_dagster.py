@@ -16,6 +16,7 @@ from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.storage.build import CONTRACTS
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import (
+    FIVE_DOCUMENTS,
     REPOSITORY,
     command,
     demo_texts,
@@ -26,13 +27,6 @@ from tests.pipeline.workspaces import (
     simulated,
 )
 
-DOCUMENTS = (
-    "letters/2031-10-23-castellan-to-maske.txt",
-    "letters/2032-05-08-verrall-to-courant.txt",
-    "news/2032-06-08-quarry-strike.txt",
-    "reports/cold-rigg-data-sheet.txt",
-    "reports/dace-orrell-condition-survey.md",
-)
 INVENTORY = ("input_inventory", "input_files", "rejected_inputs")
 #: Assets that are made for each batch, as Parquet files.
 BATCH_TABLES = ("documents", "text_units", *STAGE_ASSETS["extraction"])
@@ -108,7 +102,7 @@ def test_one_batch_and_a_range(tmp_path: Path, llmsim: LlmSim) -> None:
     from graphrag_assets.automation.instance import open_instance
 
     settings = simulated(llmsim, chunking={"size": 200, "overlap": 20}, batches={"max_documents": 2})
-    texts = demo_texts(*DOCUMENTS)
+    texts = demo_texts(*FIVE_DOCUMENTS)
     indexed = make_workspace(tmp_path / "indexed", texts, **settings)
     assert index(indexed)["batches"] == 3
     by_hand = make_workspace(tmp_path / "by-hand", texts, **settings)
@@ -165,7 +159,7 @@ def test_a_new_workspace_loads_and_runs_one_batch(tmp_path: Path) -> None:
     """As the README says: init, put documents in, and use Dagster's own tools on the folder."""
     root = tmp_path / "mine"
     assert command("init", root).code == 0
-    for path, text in demo_texts(*DOCUMENTS[:2]).items():
+    for path, text in demo_texts(*FIVE_DOCUMENTS[:2]).items():
         (root / "input" / Path(path).name).write_text(text, encoding="utf-8")
     where = {"GRAPHRAG_ROOT": str(root), "DAGSTER_HOME": str(root / ".dagster")}
     (root / ".dagster").mkdir(exist_ok=True)

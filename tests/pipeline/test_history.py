@@ -19,6 +19,7 @@ from graphrag_assets.cli.ui import prepare_instance
 from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.storage.filesystem import open_filesystem
 from tests.pipeline.workspaces import (
+    FIVE_DOCUMENTS,
     demo_texts,
     fresh_process,
     index,
@@ -28,13 +29,6 @@ from tests.pipeline.workspaces import (
 )
 from tests.s3_server import S3Server
 
-DOCUMENTS = (
-    "letters/2031-10-23-castellan-to-maske.txt",
-    "letters/2032-05-08-verrall-to-courant.txt",
-    "news/2032-06-08-quarry-strike.txt",
-    "reports/cold-rigg-data-sheet.txt",
-    "reports/dace-orrell-condition-survey.md",
-)
 FAST = {"method": "fast", "extract_graph_nlp": {"processes": 1}, "batches": {"max_documents": 2}}
 BATCHES = ["batch-000001", "batch-000002", "batch-000003"]
 PER_BATCH = {
@@ -80,7 +74,7 @@ def prepare_ui(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = make_workspace(tmp_path_factory.mktemp("indexed"), demo_texts(*DOCUMENTS), **FAST)
+    root = make_workspace(tmp_path_factory.mktemp("indexed"), demo_texts(*FIVE_DOCUMENTS), **FAST)
     assert index(root)["batches"] == 3
     return root
 
@@ -177,7 +171,7 @@ def test_a_part_of_the_history_is_lost(workspace: Path) -> None:
 
 
 def test_nothing_is_reported_where_nothing_was_indexed(tmp_path: Path) -> None:
-    prepare_ui(make_workspace(tmp_path, demo_texts(DOCUMENTS[0]), **FAST))
+    prepare_ui(make_workspace(tmp_path, demo_texts(FIVE_DOCUMENTS[0]), **FAST))
     assert materializations(tmp_path) == {}
 
 
@@ -201,7 +195,7 @@ def test_the_ui_starts_where_the_storage_cannot_be_read(workspace: Path, capsys:
 def test_another_machine_opens_an_index_on_s3(tmp_path: Path, s3_server: S3Server, bucket: str) -> None:
     place = {"endpoint_url": s3_server.endpoint_url, "region": "us-east-1"}
     source = open_filesystem(f"s3://{bucket}/texts", **place)
-    for path, text in demo_texts(*DOCUMENTS).items():
+    for path, text in demo_texts(*FIVE_DOCUMENTS).items():
         source.write(path, text.encode())
     settings = FAST | {
         "input_storage": {"type": "s3", "base_dir": f"s3://{bucket}/texts", **place},

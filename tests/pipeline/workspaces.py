@@ -139,6 +139,16 @@ def simulated(llmsim: LlmSim, **sections: Any) -> dict[str, Any]:
     }
 
 
+#: Some of the demo corpus, for tests that need no more: three batches of two.
+FIVE_DOCUMENTS = (
+    "letters/2031-10-23-castellan-to-maske.txt",
+    "letters/2032-05-08-verrall-to-courant.txt",
+    "news/2032-06-08-quarry-strike.txt",
+    "reports/cold-rigg-data-sheet.txt",
+    "reports/dace-orrell-condition-survey.md",
+)
+
+
 def demo_texts(*paths: str) -> dict[str, str]:
     """Documents of the demo corpus by path; all of its plain text and Markdown files when none is named."""
     folder = DEMO / "input"
