@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -54,6 +55,33 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+def gold_by_words(
+    units: list[str], book_of: list[str], rows: list[dict[str, Any]]
+) -> tuple[list[str], list[list[set[int]]]]:
+    """Questions whose evidence can be found, and for each of their statements the units that hold most of its words.
+
+    Words are weighted by rarity; a statement counts that some unit of its book holds to three fifths.
+    """
+    bags = [set(words(unit)) for unit in units]
+    frequency = Counter(word for bag in bags for word in bag)
+    weight = {word: math.log(len(units) / n) for word, n in frequency.items()}
+    questions, gold = [], []
+    for row in rows:
+        own = [i for i, book in enumerate(book_of) if book == row["novel"]]
+        found = []
+        for statement in row["evidence"]:
+            bag = set(words(statement))
+            total = sum(weight.get(word, math.log(len(units))) for word in bag)
+            share = {i: sum(weight[word] for word in bag & bags[i]) / total for i in own} if total else {}
+            best = max(share.values(), default=0.0)
+            if best >= 0.6:
+                found.append({i for i, s in share.items() if s >= best - 0.02})
+        if found:
+            questions.append(row["question"])
+            gold.append(found)
+    return questions, gold
+
+
 def novels(limit: int | None) -> RetrievalSet:
     """Units of the six books; gold by the words of the evidence statements."""
     units: list[str] = []
@@ -63,24 +91,8 @@ def novels(limit: int | None) -> RetrievalSet:
         for start in range(0, max(1, len(tokens) - OVERLAP), WORDS - OVERLAP):
             units.append(" ".join(tokens[start : start + WORDS]))
             book_of.append(row["novel"])
-    bags = [set(words(unit)) for unit in units]
-    frequency = Counter(word for bag in bags for word in bag)
-    weight = {word: math.log(len(units) / n) for word, n in frequency.items()}
-
-    questions, gold = [], []
-    for row in pq.read_table(DATA / "novel-qa/questions.parquet").to_pylist()[:limit]:
-        found = []
-        for statement in row["evidence"]:
-            bag = set(words(statement))
-            total = sum(weight.get(word, math.log(len(units))) for word in bag)
-            own = [i for i, book in enumerate(book_of) if book == row["novel"]]
-            share = {i: sum(weight[word] for word in bag & bags[i]) / total for i in own} if total else {}
-            best = max(share.values(), default=0.0)
-            if best >= 0.6:
-                found.append({i for i, s in share.items() if s >= best - 0.02})
-        if found:
-            questions.append(row["question"])
-            gold.append(found)
+    rows = pq.read_table(DATA / "novel-qa/questions.parquet").to_pylist()[:limit]
+    questions, gold = gold_by_words(units, book_of, rows)
     return RetrievalSet("novels", units, questions, gold)
 
 
