@@ -93,11 +93,15 @@ class Budget:
     Args:
         usd: Most USD; None: no limit.
         tokens: Most tokens, of prompts and answers together; None: no limit.
+        whole: Answers are never limited to what is left (an answer that is cut is of no use to an index; one longer than
+            :data:`USUAL_ANSWER` may exceed the budget by what it is longer), and after the first call that does not fit
+            none is sent any more, so that those in flight end in peace and the next run goes on from there.
     """
 
-    def __init__(self, usd: float | None = None, tokens: int | None = None) -> None:
+    def __init__(self, usd: float | None = None, tokens: int | None = None, *, whole: bool = False) -> None:
         self.usd = usd
         self.tokens = tokens
+        self.whole = whole
         self.spent_usd = 0.0
         self.spent_tokens = 0
         self.refused = 0
@@ -133,7 +137,7 @@ class Budget:
         while True:
             loop = asyncio.get_running_loop()
             with self._lock:
-                ticket = self._ticket(estimate)
+                ticket = None if self.whole and self.refused else self._ticket(estimate)
                 if ticket is not None:
                     self._open.add(ticket)
                     return ticket
@@ -172,8 +176,8 @@ class Budget:
             return Ticket(estimate, USUAL_ANSWER if most is None else most, limited=False)
         usual = USUAL_ANSWER if most is None else min(most, USUAL_ANSWER)
         if usual <= room:
-            return Ticket(estimate, usual, limited=True)
-        if not self._open and room >= min(usual, SHORTEST_ANSWER):
+            return Ticket(estimate, usual, limited=not self.whole)
+        if not self.whole and not self._open and room >= min(usual, SHORTEST_ANSWER):
             return Ticket(estimate, room, limited=True)
         return None
 
