@@ -32,7 +32,6 @@ def _common(command: F) -> F:
 
 def _prepare(root: Path | None, verbose: bool) -> Any:
     """Load the workspace and set up logging; ends the command with a message when the settings are at fault."""
-    keep_memory_small()
     from graphrag_assets.settings_file import SettingsError, load_workspace
 
     show_log(verbose)
@@ -50,6 +49,7 @@ def _prepare(root: Path | None, verbose: bool) -> Any:
 @click.version_option(__version__, prog_name="graphrag-assets")
 def main() -> None:
     """Graph RAG as a Dagster project: index a folder of documents, ask questions, get cited answers."""
+    keep_memory_small()  # before the module of any command, which imports Arrow
 
 
 @main.command()
