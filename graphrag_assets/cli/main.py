@@ -13,7 +13,7 @@ from graphrag_assets import __version__
 from graphrag_assets.cli.commands import Commands
 from graphrag_assets.cli.output import fail, print_json
 from graphrag_assets.cli.showing import show_log
-from graphrag_assets.machine import keep_memory_small
+from graphrag_assets.machine import keep_memory_small, leave_out_pandas
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +34,7 @@ def _prepare(root: Path | None, verbose: bool) -> Any:
     """Load the workspace and set up logging; ends the command with a message when the settings are at fault."""
     from graphrag_assets.settings_file import SettingsError, load_workspace
 
+    leave_out_pandas()
     show_log(verbose)
     if root is not None:
         if not root.is_dir():

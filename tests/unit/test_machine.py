@@ -26,3 +26,20 @@ print(pyarrow.default_memory_pool().backend_name)
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment(), timeout=120
     )
     assert done.stdout == "system\n"
+
+
+def test_pandas_is_loaded_only_for_who_asks_for_it() -> None:
+    code = """
+import sys
+from graphrag_assets.machine import leave_out_pandas
+leave_out_pandas()
+import pyarrow as pa
+from graphrag_assets.storage.vectors import load_lancedb
+load_lancedb()
+table = pa.table({"a": pa.array([1, 2])})
+assert "pandas" not in sys.modules
+assert list(table.to_pandas()["a"]) == [1, 2]
+import pandas
+assert pandas.DataFrame({"a": [3]})["a"].sum() == 3
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
