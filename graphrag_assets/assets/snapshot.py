@@ -47,11 +47,12 @@ def assemble(area: BuildArea, batches: list[str]) -> dict[str, pa.Table]:
     published = {name: area.read(name) for name in TAKEN_OVER}
     order = text_unit_order(area.ref("documents", batches), area.ref("text_units", batches))
     published["text_units"] = _text_units(area, batches, order, published)
-    published["documents"] = _documents(area, batches, published["text_units"])
-    published["community_reports"] = _reports(area.read("community_reports"), published)
     published |= link_tables(
         published["text_units"], published["entities"], published["relationships"], published["communities"]
     )
+    give_back_memory()  # what DuckDB took, before the tables that are mostly text
+    published["documents"] = _documents(area, batches, published["text_units"])
+    published["community_reports"] = _reports(area, published)
     return {table.name: table.conform(published[table.name]) for table in tables.PUBLISHED}
 
 
@@ -86,8 +87,9 @@ def _documents(area: BuildArea, batches: list[str], units: pa.Table) -> pa.Table
     return tables.DOCUMENTS.from_columns(columns)
 
 
-def _reports(reports: pa.Table, published: Mapping[str, pa.Table]) -> pa.Table:
+def _reports(area: BuildArea, published: Mapping[str, pa.Table]) -> pa.Table:
     """Reports cite content ids while they are built; readers want the numbers of this snapshot."""
+    reports = area.read("community_reports")
     communities = published["communities"]
     numbers = {
         "Entities": _numbers(published["entities"]),
@@ -101,9 +103,10 @@ def _reports(reports: pa.Table, published: Mapping[str, pa.Table]) -> pa.Table:
         return pa.array([publish_citations(text, numbers) for text in texts.to_pylist()], pa.string())
 
     columns: dict[str, Any] = {name: reports[name] for name in reports.column_names}
+    del reports  # so that each column goes as its successor comes: this is most of the text of a snapshot
     for name in ("summary", "full_content", "full_content_json", "rating_explanation"):
         columns[name] = published_text(columns[name])
-    findings = reports["findings"].combine_chunks()
+    findings = columns["findings"].combine_chunks()
     members = findings.flatten()
     fields = [pa.field(f.name, f.type) for f in members.type]
     told = pa.StructArray.from_arrays([published_text(members.field(f.name)) for f in fields], fields=fields)
@@ -208,8 +211,10 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         prints = index.fingerprints()
         for name in ("documents", "text_units", "extraction_status"):
             all_there(index.build.ref(name, prints.batches), prints.batches)
-        published = assemble(index.build, prints.batches)
+        # LanceDB, then DuckDB, then the checks: none needs its memory while another works.
         vectors, vector_ids = collect_vectors(index, prints.batches)
+        give_back_memory()
+        published = assemble(index.build, prints.batches)
         batch_rows = {
             name: {key: index.build.rows(name, key) for key in prints.batches} for name in ("documents", "text_units")
         }

@@ -13,7 +13,7 @@ from graphrag_assets import __version__
 from graphrag_assets.cli.commands import Commands
 from graphrag_assets.cli.output import fail, print_json
 from graphrag_assets.cli.showing import show_log
-from graphrag_assets.machine import keep_memory_small
+from graphrag_assets.machine import keep_memory_small, leave_out_pandas
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,9 +32,9 @@ def _common(command: F) -> F:
 
 def _prepare(root: Path | None, verbose: bool) -> Any:
     """Load the workspace and set up logging; ends the command with a message when the settings are at fault."""
-    keep_memory_small()
     from graphrag_assets.settings_file import SettingsError, load_workspace
 
+    leave_out_pandas()
     show_log(verbose)
     if root is not None:
         if not root.is_dir():
@@ -50,6 +50,7 @@ def _prepare(root: Path | None, verbose: bool) -> Any:
 @click.version_option(__version__, prog_name="graphrag-assets")
 def main() -> None:
     """Graph RAG as a Dagster project: index a folder of documents, ask questions, get cited answers."""
+    keep_memory_small()  # before the module of any command, which imports Arrow
 
 
 @main.command()
