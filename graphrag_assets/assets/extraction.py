@@ -51,8 +51,20 @@ def to_tables(units: list[UnitExtraction]) -> dict[str, pa.Table]:
     return {name: CONTRACTS[name].from_rows(rows[name]) for name in OUTPUTS}
 
 
+def _prompts(workspace: Workspace) -> dict[str, str]:
+    """The prompts of all text units, by name; those for claims only where claims are asked for."""
+    graph, claims = workspace.settings.extract_graph, workspace.settings.extract_claims
+    name = "extract_graph" if graph.format == "tuple" else "extract_graph_json"
+    prompts = {"extract_graph": load_prompt(workspace, name, graph.prompt)}
+    more = ["extract_graph_continue", "extract_graph_loop"]
+    if claims.enabled:
+        prompts["extract_claims"] = load_prompt(workspace, "extract_claims", claims.prompt)
+        more += ["extract_claims_continue", "extract_claims_loop"]
+    return prompts | {name: load_prompt(workspace, name) for name in more}
+
+
 async def _extract_unit(
-    unit: Mapping[str, Any], batch: str, gateway: "Gateway", workspace: Workspace
+    unit: Mapping[str, Any], batch: str, gateway: "Gateway", workspace: Workspace, prompts: Mapping[str, str]
 ) -> UnitExtraction:
     """Extract one text unit with the LLM: the graph, and the claims where they are switched on."""
     from graphrag_assets.indexing.claims import extract_claims
@@ -63,11 +75,9 @@ async def _extract_unit(
     found = await extract_graph(
         unit["text"],
         gateway.ask("extract_graph", graph.completion_model_id, batch),
-        prompt=load_prompt(
-            workspace, "extract_graph" if graph.format == "tuple" else "extract_graph_json", graph.prompt
-        ),
-        continue_prompt=load_prompt(workspace, "extract_graph_continue"),
-        loop_prompt=load_prompt(workspace, "extract_graph_loop"),
+        prompt=prompts["extract_graph"],
+        continue_prompt=prompts["extract_graph_continue"],
+        loop_prompt=prompts["extract_graph_loop"],
         entity_types=graph.entity_types,
         max_gleanings=graph.max_gleanings,
         format=graph.format,
@@ -79,9 +89,9 @@ async def _extract_unit(
         said = await extract_claims(
             unit["text"],
             gateway.ask("extract_claims", claims.completion_model_id, batch),
-            prompt=load_prompt(workspace, "extract_claims", claims.prompt),
-            continue_prompt=load_prompt(workspace, "extract_claims_continue"),
-            loop_prompt=load_prompt(workspace, "extract_claims_loop"),
+            prompt=prompts["extract_claims"],
+            continue_prompt=prompts["extract_claims_continue"],
+            loop_prompt=prompts["extract_claims_loop"],
             entity_specs=graph.entity_types,
             claim_description=claims.description,
             max_gleanings=claims.max_gleanings,
@@ -115,10 +125,11 @@ async def extract_with_llm(
         The extractions by batch, in the order of the text units, and the LLM usage by batch and stage.
     """
     units = [(key, unit) for key, table in batches.items() for unit in table.select(["id", "text"]).to_pylist()]
+    prompts = _prompts(workspace)
     progress = Progress("extracting the graph", len(units))
 
     async def one(batch: str, unit: Mapping[str, Any]) -> UnitExtraction:
-        extraction = await _extract_unit(unit, batch, gateway, workspace)
+        extraction = await _extract_unit(unit, batch, gateway, workspace, prompts)
         progress.advance()
         return extraction
 

@@ -7,6 +7,7 @@ sure reads nothing: a missed assertion costs a contradiction that is not found, 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from typing import TypeVar
 
 from graphrag_assets.indexing.statements import content_words
 from graphrag_assets.text.dates import MONTH, MONTHS, english_month
+from graphrag_assets.text.patterns import beginning_with
 
 _MONTH = rf"(?:{MONTH})\b\.?"
 _DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th|\.)?"
@@ -29,7 +31,8 @@ _YEAR = re.compile(
     r"\b(?:in|since|until|by|of|from|to|year|after|before|anno|jahr|en)\s+(1[0-9]\d\d|20\d\d)\b", re.IGNORECASE
 )
 _CLOCK = re.compile(
-    r"\b([01]?\d|2[0-3])[:h]([0-5]\d)(?:\s*([ap])\.?m\b\.?)?|\b(1[0-2]|[1-9])\s*([ap])\.?m\b\.?", re.IGNORECASE
+    beginning_with(r"\d", r"\b([01]?\d|2[0-3])[:h]([0-5]\d)(?:\s*([ap])\.?m\b\.?)?|\b(1[0-2]|[1-9])\s*([ap])\.?m\b\.?"),
+    re.IGNORECASE,
 )
 
 _UNTIL_TWENTY = (
@@ -45,13 +48,17 @@ _WORD_CLOCK = re.compile(
     rf"\b({_HOURS})\s+(?:o['’]?clock|in the (morning|afternoon|evening)|at (night))", re.IGNORECASE
 )
 _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9}
+_NUMBER_WORDS = list(_SMALL)[2:]
 _NUMBER = re.compile(
-    rf"(?<![\w.,:/-])(?:(\d{{1,3}}(?:[, \u00a0\u202f]\d{{3}})+|\d+)(\.\d+)?|({'|'.join(list(_SMALL)[2:])}))"
-    rf"(?![\w:/]|[.,]\d|-\d)(?:\s+({'|'.join(_SCALES)}))?(\s*(?:%|per ?cent\b))?",
+    beginning_with(
+        r"\d" + "".join(sorted({word[0] for word in _NUMBER_WORDS})),
+        rf"(?<![\w.,:/-])(?:(\d{{1,3}}(?:[, \u00a0\u202f]\d{{3}})+|\d+)(\.\d+)?|({'|'.join(_NUMBER_WORDS)}))"
+        rf"(?![\w:/]|[.,]\d|-\d)(?:\s+({'|'.join(_SCALES)}))?(\s*(?:%|per ?cent\b))?",
+    ),
     re.IGNORECASE,
 )
 #: Stems of the numbers that are read in words.
-_NUMBER_STEMS = frozenset(stem for word in list(_SMALL)[2:] for stem in content_words(word))
+_NUMBER_STEMS = frozenset(stem for word in _NUMBER_WORDS for stem in content_words(word))
 _DIGIT = re.compile(r"\d")
 _FOUR_DIGITS = re.compile(r"\d{4}")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -72,13 +79,19 @@ _VAGUE = re.compile(
 )
 
 _NEGATION = re.compile(
-    r"\b(?:not|never|no|nobody|nothing|neither|nor|without|cannot|den(?:y|ies|ied)|refus(?:e|es|ed)|fail(?:s|ed)? to)\b"
-    r"|n['’]t\b",
+    beginning_with(
+        "nwcdrf",
+        r"\b(?:not|never|no|nobody|nothing|neither|nor|without|cannot|den(?:y|ies|ied)|refus(?:e|es|ed)|"
+        r"fail(?:s|ed)? to)\b|n['’]t\b",
+    ),
     re.IGNORECASE,
 )
 _CAUSE = re.compile(
-    r"\b(?:because of|because|due to|caused by|owing to|as a result of|on account of|brought about by|resulted from|"
-    r"was the result of)\b",
+    beginning_with(
+        "bdcoarw",
+        r"\b(?:because of|because|due to|caused by|owing to|as a result of|on account of|brought about by|"
+        r"resulted from|was the result of)\b",
+    ),
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
@@ -185,11 +198,12 @@ def clauses(text: str, *, asserting: bool = False) -> list[Clause]:
         text: The sentence.
         asserting: Leave out clauses that hold neither a value nor a denial.
     """
-    days, rest = _read_dates(text) if _DIGIT.search(text) else ([], text)
+    has_digits = _DIGIT.search(text) is not None
+    days, rest = _read_dates(text) if has_digits else ([], text)
     times, rest = _read_times(rest)
     counts = [(match.start(), match) for match in _NUMBER.finditer(rest)]
     denials = [(match.start(), True) for match in _NEGATION.finditer(text)]
-    marks = [position for position, _ in (*days, *times, *counts, *denials)]
+    marks = sorted(position for position, _ in (*days, *times, *counts, *denials))
     return [
         Clause(
             text[start:end].strip(),
@@ -200,7 +214,7 @@ def clauses(text: str, *, asserting: bool = False) -> list[Clause]:
             bool(_within(denials, start, end)),
         )
         for start, end in _spans(text)
-        if not asserting or any(start <= position < end for position in marks)
+        if not asserting or bisect_left(marks, start) < bisect_left(marks, end)
     ]
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations, groupby
 from typing import Any
 
@@ -289,7 +289,8 @@ def _with_all_words(told: Iterable[_Told]) -> Iterator[_Told]:
     for _, clauses in groupby(told, key=lambda item: item.statement.order):
         first, *more = clauses
         words = frozenset(first.statement.words)
-        yield from (replace(item, context=words) for item in (first, *more))
+        for item in (first, *more):
+            yield _Told(item.statement, item.clause, item.numbers, words)
 
 
 def _causes(statement: Statement) -> Iterator[_Told]:
@@ -328,10 +329,12 @@ def _numbers_differ(left: _Told, right: _Told) -> tuple[str, str] | None:
     if a.dates and b.dates and not any(assertions.agree(x, y) for x in a.dates for y in b.dates):
         return None  # figures of different days
     comparable = [(x, y) for x in a.numbers for y in b.numbers if x.counts_same_as(y)]
+    if not comparable:
+        return None
     both_told = any(x.agrees_with(y) for x in left.numbers for y in b.numbers) or any(
         x.agrees_with(y) for x in a.numbers for y in right.numbers
     )
-    if not comparable or both_told:
+    if both_told:
         return None
     x, y = max(comparable, key=lambda pair: (len(pair[0].units & pair[1].units), pair[0].written, pair[1].written))
     return x.written, y.written

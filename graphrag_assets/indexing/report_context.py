@@ -43,6 +43,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Relationships": ("human_readable_id", "source", "target", "description", "combined_degree"),
     "Conflicts": ("kind", "entity", "first_account", "first_source", "second_account", "second_source"),
 }
+_HEADS = {name: table_head(name, columns) for name, columns in SECTIONS.items()}
 #: Sections in the order in which they are filled: what is left out comes from the end.
 _PRIORITY = ("Reports", "Conflicts", "Entities", "Claims", "Relationships")
 #: Share of the budget that contradictions may take: they must not crowd out what the community is.
@@ -59,7 +60,6 @@ class ReportContext:
         conflicts: Contradictions that the context shows.
         substituted: Numbers of the sub-communities that stand in it by their reports, ascending.
         trimmed: Rows left out, by section; sections that are complete are not named.
-        tokens: Tokens of the text.
     """
 
     text: str
@@ -67,7 +67,6 @@ class ReportContext:
     conflicts: tuple[Conflict, ...] = ()
     substituted: tuple[int, ...] = ()
     trimmed: Mapping[str, int] = field(default_factory=dict)
-    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class _Line:
 
     Args:
         text: The line with its line end.
-        tokens: Its tokens.
+        tokens: Its tokens, or its bytes where these are few enough.
         titles: Entities that it is about; a sub-community that holds them all covers it.
         conflict: The contradiction that it tells, in the section Conflicts.
     """
@@ -139,20 +138,22 @@ def build_context(
     conflict_tokens = int(_CONFLICT_SHARE * max_tokens)
     # Most communities are small. Where everything fits by its bytes, it fits by its tokens, which take long to count.
     write = _Writer(_count_bytes)
-    lines, children = rows(write), []
+    lines = rows(write)
     fits = sum(line.tokens for line in lines["Conflicts"]) <= conflict_tokens
     if not fits or _total(lines, write.headers) + len(SECTIONS) > max_tokens:
         write = _Writer(count_tokens)
         lines = rows(write)
+    told = _first(lines["Conflicts"], conflict_tokens)
+    untold = len(lines["Conflicts"]) - len(told)
+    lines["Conflicts"] = told
+    substituted: list[int] = []
+    if _total(lines, write.headers) > max_tokens:
         children = [
             _SubCommunity(row["community"], frozenset(sub_members.get(row["community"], ())), write.report(i, row))
             for i, row in enumerate(sub_reports, start=1)
         ]
-    told = _first(lines["Conflicts"], conflict_tokens)
-    untold = len(lines["Conflicts"]) - len(told)
-    lines["Conflicts"] = told
-    substituted = _substitute(lines, children, write.headers, max_tokens)
-    text, tokens, kept = _fill(lines, write.headers, count_tokens, max_tokens)
+        substituted = _substitute(lines, children, write.headers, max_tokens)
+    text, kept = _fill(lines, write.headers, count_tokens, max_tokens)
     trimmed = {name: len(lines[name]) - len(kept[name]) + (untold if name == "Conflicts" else 0) for name in SECTIONS}
     return ReportContext(
         text,
@@ -166,7 +167,6 @@ def build_context(
         tuple(line.conflict for line in kept["Conflicts"] if line.conflict),
         tuple(sorted(substituted)),
         {name: count for name, count in trimmed.items() if count},
-        tokens,
     )
 
 
@@ -191,7 +191,7 @@ class _Writer:
 
     def __init__(self, count_tokens: CountTokens) -> None:
         self._count = count_tokens
-        self.headers = {name: self._line([], table_head(name, columns)) for name, columns in SECTIONS.items()}
+        self.headers = {name: self._line([], head) for name, head in _HEADS.items()}
 
     def _line(self, titles: Iterable[str], text: str, conflict: Conflict | None = None) -> _Line:
         return _Line(text, self._count(text), frozenset(titles), conflict)
@@ -276,8 +276,6 @@ def _substitute(
     the replaced sub-communities.
     """
     excess = _total(lines, headers) - max_tokens
-    if excess <= 0 or not children:
-        return []
     owner = {title: child.number for child in children for title in child.titles}
     sizes: Counter[int] = Counter()
     for rows in lines.values():
@@ -306,7 +304,7 @@ def _is_covered(line: _Line, owner: Mapping[str, int], gone: set[str]) -> bool:
 
 def _fill(
     lines: Mapping[str, Sequence[_Line]], headers: Mapping[str, _Line], count_tokens: CountTokens, max_tokens: int
-) -> tuple[str, int, dict[str, list[_Line]]]:
+) -> tuple[str, dict[str, list[_Line]]]:
     """Take rows by priority until one does not fit; a row that is longer than the whole budget is passed over."""
     kept: dict[str, list[_Line]] = {name: [] for name in SECTIONS}
     queue = [
@@ -321,12 +319,10 @@ def _fill(
         kept[name].append(line)
     # Tokens of a text can differ from the sum over its rows where rows or sections meet: look at the text as a whole.
     text = _render(kept, headers)
-    tokens = count_tokens(text) if text else 0
-    while tokens > max_tokens:
+    while _count_bytes(text) > max_tokens and (tokens := count_tokens(text)) > max_tokens:
         _drop(kept, tokens - max_tokens)
         text = _render(kept, headers)
-        tokens = count_tokens(text) if text else 0
-    return text, tokens, kept
+    return text, kept
 
 
 def _drop(kept: dict[str, list[_Line]], excess: int) -> None:

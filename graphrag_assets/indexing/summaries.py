@@ -18,8 +18,6 @@ from graphrag_assets.text.templates import render
 
 #: Tokens kept free for brackets, quotes and escapes around a description in the list.
 _MARGIN = 8
-#: Tokens of a character, at most: one for each byte.
-_LONGEST_CHARACTER = 4
 #: Fewest tokens that descriptions need beside the prompt.
 _LEAST_ROOM = 64
 
@@ -76,7 +74,11 @@ async def summarize(
         return Summary("".join(distinct))
     label = json.dumps(name if isinstance(name, str) else list(name), ensure_ascii=False)
     variables = {"entity_name": label, "max_length": str(max_length)}
-    room = max_input_tokens - count_tokens(render(prompt, {**variables, "description_list": "[]"}))
+    bare = render(prompt, {**variables, "description_list": "[]"})
+    # A token holds one byte at least: what fits by its bytes fits by its tokens, which take long to count.
+    room = max_input_tokens - _bytes(bare)
+    if room < max(_LEAST_ROOM, _MARGIN + _bytes(json.dumps(distinct, ensure_ascii=False))):
+        room = max_input_tokens - count_tokens(bare)
     if room < _LEAST_ROOM:
         raise ValueError(
             f"summarize_descriptions.max_input_tokens ({max_input_tokens}) leaves {room} tokens for descriptions "
@@ -101,7 +103,7 @@ def _fitting(
     texts: Sequence[str], room: int, count_tokens: Callable[[str], int], truncate: Callable[[str, int], str]
 ) -> list[str]:
     """The longest run of texts from the first one on whose JSON list fits; at least two, shortened if they must."""
-    if len(json.dumps(texts, ensure_ascii=False)) * _LONGEST_CHARACTER + _MARGIN <= room:
+    if _bytes(json.dumps(texts, ensure_ascii=False)) + _MARGIN <= room:
         return list(texts)  # whatever their tokens are
     taken: list[str] = []
     used = _MARGIN
@@ -121,6 +123,10 @@ def _fitting(
         taken = [truncate(text, share) for text in taken]
         share = share * 3 // 4
     return taken
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _selection(

@@ -14,15 +14,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from graphrag_assets.text.names import clean_text, strip_quotes
+from graphrag_assets.text.patterns import beginning_with
 from graphrag_assets.text.reasoning import strip_reasoning
 
 #: Delimiter between fields, in all the forms in which models write it.
 DELIMITER = r"(?:<\s*[|｜¦]{1,2}\s*>(?:\s*[|｜])?|<\s*\|\s*#\s*\|?\s*>|＜\s*[|｜]\s*＞|\{tuple_delimiter\})"
 #: Weaker forms, which count only where a record uses them right after its kind.
 _WEAK_DELIMITER = r"[|｜]"
-_QUOTE = r"[\"'`“”„‘’«»「」＂*_]"
+_QUOTE_SIGNS = "\"'`“”„‘’«»「」＂*_"
+_QUOTE = f"[{_QUOTE_SIGNS}]"
 _KINDS = {
     "entity": "entity",
     "relationship": "relationship",
@@ -32,12 +35,19 @@ _KINDS = {
 }
 
 _END_MARK = re.compile(
-    r"(?:[(（\[]\s*)?[\"'*`]{0,3}(?:<\s*[|｜]?\s*>?\s*COMPLETE\s*[|｜]?\s*>|\{completion_delimiter\})[\"'*`]{0,3}(?:\s?[)）\]])?",
+    beginning_with(
+        "(（\\[\"'*`<{",
+        r"(?:[(（\[]\s*)?[\"'*`]{0,3}(?:<\s*[|｜]?\s*>?\s*COMPLETE\s*[|｜]?\s*>|\{completion_delimiter\})"
+        r"[\"'*`]{0,3}(?:\s?[)）\]])?",
+    ),
     re.IGNORECASE,
 )
 _RECORD_START = re.compile(
-    rf"(?P<open>[(（\[【{{<]\s*)?(?P<quoted>{_QUOTE}{{0,4}})(?P<kind>entity|relationship|relation|实体|关系){_QUOTE}{{0,4}}\s*"
-    rf"(?P<delimiter>{DELIMITER}|{_WEAK_DELIMITER})",
+    beginning_with(
+        rf"(（\[【{{<{_QUOTE_SIGNS}er实关",
+        rf"(?P<open>[(（\[【{{<]\s*)?(?P<quoted>{_QUOTE}{{0,4}})(?P<kind>entity|relationship|relation|实体|关系){_QUOTE}{{0,4}}\s*"
+        rf"(?P<delimiter>{DELIMITER}|{_WEAK_DELIMITER})",
+    ),
     re.IGNORECASE,
 )
 _SPLIT = re.compile(DELIMITER)
@@ -57,6 +67,8 @@ _TORN = re.compile(rf"[(（]\s*{_QUOTE}?[a-zA-Z]{{0,13}}{_QUOTE}?\s*(?:<[|｜]?)
 _CLAIM_SEPARATOR = re.compile(r"#{2,}|\{record_delimiter\}|(?<=[)）])[\s;；,]*(?=(?:\n[ \t]*[\-*•]?[ \t]*)?[(（])")
 _CLAIM_LEAD = re.compile(r"(?:^|\n)[ \t\-*•\d.]*[(（]?")
 _CLAIM_DELIMITERS = 5
+#: Most characters of a field that is remembered.
+_SHORT = 60
 
 
 @dataclass(frozen=True)
@@ -134,10 +146,18 @@ def read_claim_records(answer: str) -> Records:
 
 def clean_field(field: str) -> str:
     """A field without wrapping quotes, bold marks and line breaks."""
-    field = clean_text(field).strip()
+    return _clean_short(field) if len(field) <= _SHORT else _clean(field)
+
+
+def _clean(field: str) -> str:
+    field = clean_text(field)
     while len(field) > 3 and field.startswith("**") and field.endswith("**"):
         field = field[2:-2].strip()
     return strip_quotes(field)
+
+
+#: Names, types and strengths, which are short, stand in many records; they are remembered cleaned.
+_clean_short = lru_cache(maxsize=4096)(_clean)
 
 
 def read_weight(field: str) -> float | None:

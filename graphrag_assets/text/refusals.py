@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from graphrag_assets.text.patterns import beginning_with
 from graphrag_assets.text.reasoning import strip_reasoning
 
 #: A refusal is short, and says so at once; longer text is an answer that happens to contain such words.
@@ -16,14 +17,17 @@ _TASK = (
 )
 #: "I cannot" alone is no refusal: a summary may well quote a letter that says so. It must speak of the task.
 _REFUSAL = re.compile(
-    r"\b(?:(?:i(?:['’]m| am) (?:sorry|unable|not able)|i apologi[sz]e|sorry,|"
-    r"i (?:can(?:no|['’])t|cannot|won['’]t|will not|must decline|have to decline))(?s:.){0,80}?"
-    + _TASK
-    + r"|as an ai\b|i(?:['’]m| am) just an ai|i must decline|i have to decline|"
-    r"(?:can(?:no|['’])t|cannot|unable to) (?:assist|help|comply|fulfil\w*)(?: with)? (?:this|that|your))|"
-    r"(?:je suis désolé|je ne peux pas|lo siento|no puedo ayudar|es tut mir leid|ich kann (?:dabei|ihnen|das) |"
-    r"não posso ajudar|desculpe|mi dispiace|non posso aiutar|к сожалению, я|извините|я не могу)|"
-    r"(?:抱歉|对不起|對不起|我(?:无法|不能)(?:协助|提供|回答|满足|完成)|申し訳(?:ありません|ございません)|죄송)",
+    beginning_with(
+        "isacujlnedmкия抱对對我申죄",
+        r"\b(?:(?:i(?:['’]m| am) (?:sorry|unable|not able)|i apologi[sz]e|sorry,|"
+        r"i (?:can(?:no|['’])t|cannot|won['’]t|will not|must decline|have to decline))(?s:.){0,80}?"
+        + _TASK
+        + r"|as an ai\b|i(?:['’]m| am) just an ai|i must decline|i have to decline|"
+        r"(?:can(?:no|['’])t|cannot|unable to) (?:assist|help|comply|fulfil\w*)(?: with)? (?:this|that|your))|"
+        r"(?:je suis désolé|je ne peux pas|lo siento|no puedo ayudar|es tut mir leid|ich kann (?:dabei|ihnen|das) |"
+        r"não posso ajudar|desculpe|mi dispiace|non posso aiutar|к сожалению, я|извините|я не могу)|"
+        r"(?:抱歉|对不起|對不起|我(?:无法|不能)(?:协助|提供|回答|满足|完成)|申し訳(?:ありません|ございません)|죄송)",
+    ),
     re.IGNORECASE,
 )
 _THINGS = (

@@ -6,10 +6,12 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag_assets.indexing import summaries
 from graphrag_assets.indexing.asking import AnswerError, Message
 from graphrag_assets.indexing.summaries import Summary, summarize
 from graphrag_assets.text.templates import render
@@ -78,3 +80,12 @@ def test_no_prompt_is_over_the_budget(descriptions: list[str], room: int, length
     for messages in ask.asked:
         assert len(messages[0]["content"]) <= EMPTY + room
         assert len(listed(messages)) >= 2
+
+
+@given(st.lists(st.text('abcé"日 ', max_size=30), max_size=6), st.integers(64, 400))
+def test_what_fits_by_its_bytes_is_not_counted_and_asked_for_alike(descriptions: list[str], room: int) -> None:
+    by_bytes, by_tokens = Scripted(["s"] * 100), Scripted(["s"] * 100)
+    found = run(descriptions, by_bytes, budget=EMPTY + room)
+    with patch.object(summaries, "_bytes", lambda text: 10**9):
+        assert run(descriptions, by_tokens, budget=EMPTY + room) == found
+    assert by_bytes.asked == by_tokens.asked
