@@ -29,7 +29,13 @@ from graphrag_assets.llm.embedded import EmbeddedEmbedder
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.text.sentences import sentences
 
-CHUNKERS: tuple[ChunkerType, ...] = ("tokens", "sentence", "stable")
+#: Chunkers with their sizes; stable text units are on average three fifths of the greatest size, so two sizes are told.
+CHUNKERS: tuple[tuple[ChunkerType, int], ...] = (
+    ("tokens", 1200),
+    ("sentence", 1200),
+    ("stable", 1200),
+    ("stable", 1800),
+)
 CUTS = (1, 5, 20)
 #: Tokens of text units that a local and a basic context hold by default.
 BUDGETS = (6_000, 12_000)
@@ -41,16 +47,16 @@ def books() -> dict[str, str]:
     return {row["novel"]: row["text"] for row in pq.read_table(DATA / "novel-qa/novels.parquet").to_pylist()}
 
 
-def cut(text: str, kind: ChunkerType) -> list[Chunk]:
-    return chunk(text, tokenizer("o200k_base"), type=kind)
+def cut(text: str, kind: ChunkerType, size: int) -> list[Chunk]:
+    return chunk(text, tokenizer("o200k_base"), type=kind, size=size)
 
 
-def retrieval(kind: ChunkerType, limit: int | None) -> dict[str, float]:
+def retrieval(kind: ChunkerType, size: int, limit: int | None) -> dict[str, float]:
     """Recall of evidence, all books searched at once."""
     units: list[Chunk] = []
     book_of: list[str] = []
     for name, text in books().items():
-        pieces = cut(text, kind)
+        pieces = cut(text, kind, size)
         units += pieces
         book_of += [name] * len(pieces)
     rows = pq.read_table(DATA / "novel-qa/questions.parquet").to_pylist()[:limit]
@@ -82,13 +88,13 @@ def edited(text: str, edits: int, seed: random.Random) -> Iterator[str]:
         yield text[:end] + INSERTED + text[end:] if i % 2 == 0 else text[:start] + text[end:]
 
 
-def edit_cost(kind: ChunkerType, edits: int) -> dict[str, float]:
+def edit_cost(kind: ChunkerType, size: int, edits: int) -> dict[str, float]:
     """Share of the text units of a book that an edit of one sentence makes new: mean and worst."""
     shares = []
     for text in books().values():
-        before = {piece.text for piece in cut(text, kind)}
+        before = {piece.text for piece in cut(text, kind, size)}
         for after in edited(text, edits, random.Random(0)):
-            pieces = cut(after, kind)
+            pieces = cut(after, kind, size)
             shares.append(sum(piece.text not in before for piece in pieces) / len(pieces))
     return {"new_units_mean": round(statistics.fmean(shares), 3), "new_units_worst": round(max(shares), 3)}
 
@@ -99,8 +105,9 @@ def main() -> None:
     parser.add_argument("--questions", type=int, help="most questions")
     parser.add_argument("--edits", type=int, default=10, help="edits of each book")
     arguments = parser.parse_args()
-    for kind in CHUNKERS:
-        row = {"chunker": kind, **edit_cost(kind, arguments.edits), **retrieval(kind, arguments.questions)}
+    for kind, size in CHUNKERS:
+        costs, found = edit_cost(kind, size, arguments.edits), retrieval(kind, size, arguments.questions)
+        row = {"chunker": kind, "size": size, **costs, **found}
         sys.stdout.write(json.dumps(row) + "\n")
         sys.stdout.flush()
 

@@ -19,6 +19,7 @@ from graphrag_assets.settings_sections import (
     DEFAULT_EMBEDDING_MODEL,
     BasicSearchSettings,
     BatchSettings,
+    BudgetSettings,
     CacheSettings,
     CheckSettings,
     ChunkingSettings,
@@ -141,6 +142,7 @@ class Settings(Section):
     global_search: GlobalSearchSettings = Field(default_factory=GlobalSearchSettings, description="Global search.")
     drift_search: DriftSearchSettings = Field(default_factory=DriftSearchSettings, description="DRIFT search.")
     basic_search: BasicSearchSettings = Field(default_factory=BasicSearchSettings, description="Basic search.")
+    budget: BudgetSettings = Field(default_factory=BudgetSettings, description="What an index run may spend.")
     checks: CheckSettings = Field(default_factory=CheckSettings, description="Limits of the data-quality checks.")
     language: str | None = Field(None, description="Language of the corpus (ISO 639-1); unset: detected per document.")
 

@@ -408,6 +408,15 @@ class BasicSearchSettings(Section):
     max_context_tokens: int = Field(12_000, gt=0, description="Tokens of the context.")
 
 
+class BudgetSettings(Section):
+    """What an index run may spend; a call that might exceed it is not sent, and the next run goes on from there."""
+
+    usd_per_run: float | None = Field(
+        None, ge=0, description="Most USD; unset: no limit. Needs the prices of the models."
+    )
+    tokens_per_run: int | None = Field(None, ge=0, description="Most tokens, of prompts and answers together.")
+
+
 class CheckSettings(Section):
     """Limits of the data-quality checks."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dagster as dg
 
 from graphrag_assets import interrupts
+from graphrag_assets.llm.budget import Budget, current_budget
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.vectors import load_lancedb
 
@@ -22,6 +23,9 @@ T = TypeVar("T")
 
 #: Usage of all gateways of this process, by stage; the command line reads it after a run in its own process.
 RUN_USAGE: dict[str, StageUsage] = {}
+
+#: Ceilings of the runs of this process that no command set one for, by run.
+_BUDGETS: dict[str, Budget] = {}
 
 #: Why a model cannot be used, by run: further steps of that run do not begin what needs models.
 _UNUSABLE: dict[str, str] = {}
@@ -55,7 +59,7 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
     run_id = _run_id()
     if run_id in _UNUSABLE:
         raise GatewayError(f"not begun, since a model could not be used in an earlier step: {_UNUSABLE[run_id]}")
-    gateway = Gateway(workspace)
+    gateway = Gateway(workspace, _budget(workspace, run_id))
     try:
         async with gateway:
             yield gateway
@@ -70,6 +74,21 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
                 RUN_USAGE[stage].add(used)
             else:
                 RUN_USAGE[stage] = used
+
+
+def settings_budget(workspace: Workspace, usd: float | None = None, tokens: int | None = None) -> Budget:
+    """The ceiling of a run: as given, else as set."""
+    limits = workspace.settings.budget
+    return Budget(
+        limits.usd_per_run if usd is None else usd, limits.tokens_per_run if tokens is None else tokens, whole=True
+    )
+
+
+def _budget(workspace: Workspace, run_id: str) -> Budget | None:
+    """The ceiling of the settings for a run that was started in Dagster; a command sets one for all of its runs."""
+    if current_budget() is not None:
+        return None
+    return _BUDGETS.setdefault(run_id, settings_budget(workspace))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

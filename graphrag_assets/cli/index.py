@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from graphrag_assets.automation.reconcile import Reconciled
 
 
+#: What a run that reached its budget leaves behind.
+_GO_ON = (
+    "All answers so far are kept, and what is published stays as it is: run the command again, with a budget that allows "
+    "more, to go on from there"
+)
+
+
 def open_places(workspace: Workspace) -> tuple[FileSystem, FileSystem]:
     """The input and the storage base of a workspace; ends the command when an address cannot be used."""
     settings = workspace.settings
@@ -37,8 +44,23 @@ def open_places(workspace: Workspace) -> tuple[FileSystem, FileSystem]:
         fail(str(error), "storage")
 
 
-def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = False) -> None:
-    """Reconcile, then print what was done."""
+def index_command(
+    workspace: Workspace,
+    *,
+    as_json: bool,
+    allow_empty: bool = False,
+    usd: float | None = None,
+    tokens: int | None = None,
+) -> None:
+    """Reconcile, then print what was done.
+
+    Args:
+        workspace: Root and settings.
+        as_json: Print one JSON object.
+        allow_empty: Whether the index may be emptied.
+        usd: Most USD to spend; None: as set.
+        tokens: Most tokens to spend; None: as set.
+    """
     started = time.monotonic()
     source, storage = open_places(workspace)
     require_input(source)
@@ -55,7 +77,7 @@ def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = Fa
     else:
         require_writable(storage)
         with progress_on_terminal():
-            reconciled, usage = _reconcile(workspace, allow_empty)
+            reconciled, usage = _reconcile(workspace, allow_empty, usd, tokens)
         written = int(reconciled.metadata.get("community_reports", {}).get("reports_written", 0))
         reports = {"written": written, "reused": _reports(reconciled.snapshot) - written}
         report = summary(
@@ -94,21 +116,28 @@ def _reports(manifest: Manifest | None) -> int:
     return manifest.tables["community_reports"].rows if manifest else 0
 
 
-def _reconcile(workspace: Workspace, allow_empty: bool) -> tuple[Reconciled, dict[str, Any]]:
-    """Run the reconcile in this process."""
+def _reconcile(
+    workspace: Workspace, allow_empty: bool, usd: float | None, tokens: int | None
+) -> tuple[Reconciled, dict[str, Any]]:
+    """Run the reconcile in this process, within a budget."""
     from graphrag_assets.assets.build import build_definitions
     from graphrag_assets.assets.memory import spare_memory
-    from graphrag_assets.assets.models import RUN_USAGE
+    from graphrag_assets.assets.models import RUN_USAGE, settings_budget
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
     from graphrag_assets.automation.reconcile import RunFailedError, reconcile
+    from graphrag_assets.llm.budget import limited_by
 
     spare_memory()
-    with open_instance(workspace) as instance:
+    budget = settings_budget(workspace, usd, tokens)
+    with limited_by(budget), open_instance(workspace) as instance:
         try:
             index = Index(root=str(workspace.root))
             done = reconcile(build_definitions(workspace), index, instance, allow_empty=allow_empty)
         except RunFailedError as error:
+            if budget.reached:
+                spent = {"spent_usd": round(budget.spent_usd, 8), "spent_tokens": budget.spent_tokens}
+                fail(f"{error}. {_GO_ON}", "budget", run_id=error.run_id, **spent)
             root = shlex.quote(str(workspace.root))
             log = f"Log of run {error.run_id}: graphrag-assets ui --root {root} (page /runs/{error.run_id})"
             fail(f"{error}\n{log}", "run", run_id=error.run_id)

@@ -94,14 +94,24 @@ def init(
     is_flag=True,
     help="Delete all documents where the input holds none any more, or those of a folder that cannot be read.",
 )
+@click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Most to spend (default: settings).")
+@click.option("--budget-tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings).")
 @_common
-def index(method: str | None, allow_empty: bool, root: Path | None, as_json: bool, verbose: bool) -> None:
+def index(
+    method: str | None,
+    allow_empty: bool,
+    budget: float | None,
+    budget_tokens: int | None,
+    root: Path | None,
+    as_json: bool,
+    verbose: bool,
+) -> None:
     """Bring the index to the state of the input, then publish a snapshot."""
     from graphrag_assets.cli.index import index_command
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    index_command(_prepare(root, verbose), as_json=as_json, allow_empty=allow_empty)
+    index_command(_prepare(root, verbose), as_json=as_json, allow_empty=allow_empty, usd=budget, tokens=budget_tokens)
 
 
 @main.command()
