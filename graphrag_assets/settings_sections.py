@@ -301,6 +301,13 @@ class ClusterGraphSettings(Section):
     use_lcc: bool = Field(False, description="Cluster only the largest connected component.")
     seed: int = Field(0xDEADBEEF, ge=0, description="Seed of the random choices.")
     resolution: float = Field(1.0, gt=0, description="Resolution of modularity.")
+    max_drift: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="Communities stay, with their reports, while their modularity is at most this share below that of a "
+        "fresh clustering; otherwise they are made afresh.",
+    )
 
 
 class CommunityReportsSettings(Section):

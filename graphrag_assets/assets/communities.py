@@ -1,13 +1,15 @@
 """Communities and their reports."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+from pydantic import Field
 
 from graphrag_assets.assets.checks import check_rows, check_specs
+from graphrag_assets.assets.clustering import earlier_clustering, standing_figures
 from graphrag_assets.assets.corpus import text_unit_dates, text_unit_order
 from graphrag_assets.assets.fingerprints import model_identity
 from graphrag_assets.assets.graph import in_order
@@ -36,6 +38,20 @@ from graphrag_assets.storage.tables import COMMUNITIES, COMMUNITY_REPORTS
 Tables = dict[str, pa.Table]
 
 
+class CommunitiesConfig(dg.Config):
+    """What a person may ask for."""
+
+    recluster: bool = Field(False, description="Make all communities afresh, whatever there was before.")
+
+
+def earlier_reports(index: Index) -> dict[str, dict[str, Any]]:
+    """Reports of the build area by id; the id of a report tells what it was written from."""
+    try:
+        return {row["id"]: row for row in index.build.read("community_reports").to_pylist()}
+    except FileNotFoundError:
+        return {}
+
+
 def _sources(units: pa.Table, tables: Tables) -> tuple[Statements, Conflicts]:
     """What the texts say about the entities, and where they contradict each other."""
     entities = tables["entities"].select(["title", "aliases", "text_unit_ids"]).to_pylist()
@@ -43,13 +59,16 @@ def _sources(units: pa.Table, tables: Tables) -> tuple[Statements, Conflicts]:
     return statements, find_conflicts(statements, tables["covariates"].to_pylist())
 
 
-async def write_with_llm(units: pa.Table, tables: Tables, workspace: Workspace) -> tuple[pa.Table, dict[str, Any]]:
+async def write_with_llm(
+    units: pa.Table, tables: Tables, workspace: Workspace, previous: Mapping[str, Mapping[str, Any]]
+) -> tuple[pa.Table, dict[str, Any]]:
     """Reports that the model writes, bottom-up.
 
     Args:
         units: Columns id, text and document_id of all text units, in corpus order.
         tables: entities, relationships, covariates and communities.
         workspace: Settings and prompts.
+        previous: Reports of an earlier run by id; those that would be written from the same are carried over.
 
     Returns:
         The reports and figures about them.
@@ -73,6 +92,7 @@ async def write_with_llm(units: pa.Table, tables: Tables, workspace: Workspace) 
             max_input_length=reports.max_input_length,
             count_tokens=tokenizer(settings.chunking.encoding_model).count,
             text_units=units.num_rows,
+            previous=previous,
             model=digest_json(model_identity(settings.completion_model(reports.completion_model_id))),
             concurrency=max(64, 2 * settings.concurrent_requests),
             on_report=progress.advance,
@@ -90,7 +110,9 @@ async def write_with_llm(units: pa.Table, tables: Tables, workspace: Workspace) 
     return COMMUNITY_REPORTS.from_rows(made.rows), metadata | usage_metadata(usage)
 
 
-def write_extractively(units: pa.Table, tables: Tables) -> tuple[pa.Table, dict[str, Any]]:
+def write_extractively(
+    units: pa.Table, tables: Tables, previous: Mapping[str, Mapping[str, Any]]
+) -> tuple[pa.Table, dict[str, Any]]:
     """Reports in sentences of the sources; arguments and result as of :func:`write_with_llm`."""
     statements, found = _sources(units, tables)
     rows = extractive_reports(
@@ -101,8 +123,10 @@ def write_extractively(units: pa.Table, tables: Tables) -> tuple[pa.Table, dict[
         found.conflicts,
         text_units=units.num_rows,
     )
+    reused = sum(row["id"] in previous for row in rows)
     return COMMUNITY_REPORTS.from_rows(rows), {
-        "reports_written": len(rows),
+        "reports_written": len(rows) - reused,
+        "reports_reused": reused,
         "contradictions_found": len(found.conflicts),
     }
 
@@ -118,11 +142,16 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     )
     @fails_at_once
     def communities(
-        context: dg.AssetExecutionContext, index: Index, entities: pa.Table, relationships: pa.Table
+        context: dg.AssetExecutionContext,
+        config: CommunitiesConfig,
+        index: Index,
+        entities: pa.Table,
+        relationships: pa.Table,
     ) -> Iterator[dg.AssetCheckResult | dg.Output[Built]]:
         give_back_memory()
         prints = index.fingerprints()
         settings = index.workspace.settings.cluster_graph
+        earlier = None if config.recluster else earlier_clustering(index)
         found = cluster(
             entities,
             relationships,
@@ -131,12 +160,15 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             seed=settings.seed,
             resolution=settings.resolution,
             dates=text_unit_dates(*(index.build.ref(name, prints.batches) for name in ("documents", "text_units"))),
+            earlier=earlier,
+            max_drift=settings.max_drift,
         )
         metadata: dict[str, Any] = {
             "levels": len(found.levels),
             "isolated_entities": found.isolated,
             "communities_above_max_cluster_size": len(found.oversized),
             "picture": dg.MetadataValue.md(graph_picture(entities, relationships, coarsest(found.communities))),
+            **standing_figures(found.standing, earlier, found.communities),
         }
         for level in found.levels:
             metadata |= {
@@ -146,7 +178,8 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         table = COMMUNITIES.conform(found.communities)
         rows = {"communities": table, "entities": entities, "relationships": relationships}
         yield from check_rows(["communities"], rows, index.workspace.settings.checks)
-        yield dg.Output(Built(table, index.stamp(prints, "communities")), metadata=metadata)
+        known = {"top": found.standing.top, "leaves": found.standing.leaves}
+        yield dg.Output(Built(table, index.stamp(prints, "communities"), figures=known), metadata=metadata)
 
     @dg.asset(
         ins={"text_units": dg.AssetIn(partition_mapping=every_batch)},
@@ -182,9 +215,9 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             "communities": communities,
         }
         if index.workspace.settings.effective_method == "standard":
-            reports, metadata = run(write_with_llm(units, tables, index.workspace))
+            reports, metadata = run(write_with_llm(units, tables, index.workspace, earlier_reports(index)))
         else:
-            reports, metadata = write_extractively(units, tables)
+            reports, metadata = write_extractively(units, tables, earlier_reports(index))
         rows = {"communities": communities, "community_reports": reports}
         yield from check_rows(["community_reports"], rows, index.workspace.settings.checks)
         failed = Counter(reports["status"].to_pylist())["failed"]

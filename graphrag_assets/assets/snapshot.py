@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from graphrag_assets import __version__
 from graphrag_assets.assets.built_with import built_with
 from graphrag_assets.assets.checks import result, stop_if_broken
+from graphrag_assets.assets.clustering import CLUSTERING, clustering_info
 from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
 from graphrag_assets.assets.fingerprints import Fingerprints
@@ -166,6 +167,7 @@ def snapshot_info(workspace: Workspace, prints: Fingerprints, area: BuildArea) -
     return {
         "settings": built_with(workspace),
         "pruned": {name: count for name, count in pruned.items() if count is not None},
+        CLUSTERING: clustering_info(workspace, area),
         "method": settings.effective_method,
         "encoding_model": settings.chunking.encoding_model,
         "fingerprint": prints.whole_input(),

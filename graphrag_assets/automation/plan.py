@@ -64,7 +64,13 @@ class Work:
         return not (self.batches or self.corpus_stages or self.publish)
 
 
-def missing_work(workspace: Workspace, storage: FileSystem, prints: Fingerprints, published: str | None) -> Work:
+def missing_work(
+    workspace: Workspace,
+    storage: FileSystem,
+    prints: Fingerprints,
+    published: str | None,
+    again: frozenset[str] = frozenset(),
+) -> Work:
     """Compare what the index ought to be with what the build area holds.
 
     Args:
@@ -72,6 +78,7 @@ def missing_work(workspace: Workspace, storage: FileSystem, prints: Fingerprints
         storage: The storage base.
         prints: Fingerprints of all tables that the index ought to have.
         published: Fingerprint of the published snapshot, or None.
+        again: Whole-corpus stages that are to be computed in any case.
     """
     area = BuildArea(storage)
 
@@ -89,7 +96,7 @@ def missing_work(workspace: Workspace, storage: FileSystem, prints: Fingerprints
     }
     stages = _with_followers({stage for stage, _ in lacking}, BATCH_STAGES)
     stale = {stage for stage in CORPUS_STAGES if present(stage, None) != {prints.corpus(stage)}}
-    corpus = _with_followers({*stages, *stale}, CORPUS_STAGES)
+    corpus = _with_followers({*stages, *stale, *again}, CORPUS_STAGES)
     return Work(
         batches=sorted({key for _, key in lacking}),
         stages=[stage for stage in BATCH_STAGES if stage in stages],

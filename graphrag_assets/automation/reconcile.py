@@ -130,9 +130,20 @@ class Reconciled:
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def reconcile(
-    defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, *, allow_empty: bool = False
-) -> Reconciled:
+@dataclass(frozen=True)
+class Wish:
+    """What a person asked for beside bringing the index up to date.
+
+    Args:
+        allow_empty: Whether an input that lost all its documents, or a folder of them, may empty the index.
+        recluster: Make all communities afresh.
+    """
+
+    allow_empty: bool = False
+    recluster: bool = False
+
+
+def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, wish: Wish | None = None) -> Reconciled:
     """Look at the input, compute what is missing and publish, in runs of this process.
 
     Runs of earlier processes that were killed are ended first: Dagster would wait for them.
@@ -141,7 +152,7 @@ def reconcile(
         defs: The project's definitions.
         index: The workspace.
         instance: Where runs and materializations are recorded.
-        allow_empty: Whether an input that lost all its documents, or a folder of them, may empty the index.
+        wish: What else is asked for.
 
     Raises:
         RunFailedError: A run failed; what was published stays.
@@ -151,14 +162,14 @@ def reconcile(
     end_dead_runs(instance, home)
     with alone(home), running(home) as process:
         try:
-            return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}, allow_empty)
+            return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}, wish or Wish())
         except BaseException:
             end_runs(instance, [process], "interrupted before the run began its first step")
             raise
 
 
 def _reconcile(
-    defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, tags: Mapping[str, str], allow_empty: bool
+    defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, tags: Mapping[str, str], wish: Wish
 ) -> Reconciled:
     """The reconcile itself.
 
@@ -167,17 +178,18 @@ def _reconcile(
         index: The workspace.
         instance: Where runs and materializations are recorded.
         tags: Tags of all runs.
-        allow_empty: Whether the index may be emptied.
+        wish: What else is asked for.
     """
     restore_history(index, instance)
-    config = {"ops": {"inventory": {"config": {"allow_empty": allow_empty}}}}
+    config = _config("inventory", allow_empty=wish.allow_empty)
     _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [], config)
     inventory = index.build.read("input_inventory")
     prints = Fingerprints(index.workspace, inventory)
     published = index.snapshots.current()
     changes = changes_since(index, published, inventory)
     fingerprint = str(published.info.get("fingerprint")) if published else None
-    work = missing_work(index.workspace, index.storage, prints, fingerprint)
+    again = frozenset({"communities"} if wish.recluster else ())
+    work = missing_work(index.workspace, index.storage, prints, fingerprint, again)
     order = list(instance.get_dynamic_partitions(BATCHES_NAME))
     batch_assets = [asset for stage in work.stages for asset in STAGE_ASSETS[stage]]
     for group in contiguous(work.batches, order, MOST_BATCHES_IN_A_RUN):
@@ -185,10 +197,16 @@ def _reconcile(
     metadata: dict[str, dict[str, Any]] = {}
     if work.publish:
         corpus_assets = [asset for stage in work.corpus_stages for asset in STAGE_ASSETS[stage]]
-        metadata = _run(defs, instance, tags, [*corpus_assets, "index_snapshot"], [])
+        config = _config("communities", recluster=True) if wish.recluster else {}
+        metadata = _run(defs, instance, tags, [*corpus_assets, "index_snapshot"], [], config)
     current = index.snapshots.current()
     new = current is not None and (published is None or current.id != published.id)
     return Reconciled(changes, work, current, new, metadata)
+
+
+def _config(op: str, **values: bool) -> dict[str, Any]:
+    """Run configuration of one asset."""
+    return {"ops": {op: {"config": values}}}
 
 
 def changes_since(index: Index, published: Manifest | None, inventory: pa.Table) -> dict[str, int]:

@@ -49,6 +49,7 @@ def index_command(
     *,
     as_json: bool,
     allow_empty: bool = False,
+    recluster: bool = False,
     usd: float | None = None,
     tokens: int | None = None,
 ) -> None:
@@ -58,6 +59,7 @@ def index_command(
         workspace: Root and settings.
         as_json: Print one JSON object.
         allow_empty: Whether the index may be emptied.
+        recluster: Make all communities afresh.
         usd: Most USD to spend; None: as set.
         tokens: Most tokens to spend; None: as set.
     """
@@ -65,7 +67,7 @@ def index_command(
     source, storage = open_places(workspace)
     require_input(source)
     _require_pipeline(workspace)
-    if nothing_to_do(workspace, source, storage):
+    if not recluster and nothing_to_do(workspace, source, storage):
         if not has_history(workspace):
             _restore_history(workspace)
         manifest = SnapshotStore(storage).current()
@@ -77,7 +79,7 @@ def index_command(
     else:
         require_writable(storage)
         with progress_on_terminal():
-            reconciled, usage = _reconcile(workspace, allow_empty, usd, tokens)
+            reconciled, usage = _reconcile(workspace, allow_empty, recluster, usd, tokens)
         written = int(reconciled.metadata.get("community_reports", {}).get("reports_written", 0))
         reports = {"written": written, "reused": _reports(reconciled.snapshot) - written}
         report = summary(
@@ -117,7 +119,7 @@ def _reports(manifest: Manifest | None) -> int:
 
 
 def _reconcile(
-    workspace: Workspace, allow_empty: bool, usd: float | None, tokens: int | None
+    workspace: Workspace, allow_empty: bool, recluster: bool, usd: float | None, tokens: int | None
 ) -> tuple[Reconciled, dict[str, Any]]:
     """Run the reconcile in this process, within a budget."""
     from graphrag_assets.assets.build import build_definitions
@@ -125,7 +127,7 @@ def _reconcile(
     from graphrag_assets.assets.models import RUN_USAGE, settings_budget
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
-    from graphrag_assets.automation.reconcile import RunFailedError, reconcile
+    from graphrag_assets.automation.reconcile import RunFailedError, Wish, reconcile
     from graphrag_assets.llm.budget import limited_by
 
     spare_memory()
@@ -133,7 +135,7 @@ def _reconcile(
     with limited_by(budget), open_instance(workspace) as instance:
         try:
             index = Index(root=str(workspace.root))
-            done = reconcile(build_definitions(workspace), index, instance, allow_empty=allow_empty)
+            done = reconcile(build_definitions(workspace), index, instance, Wish(allow_empty, recluster))
         except RunFailedError as error:
             if budget.reached:
                 spent = {"spent_usd": round(budget.spent_usd, 8), "spent_tokens": budget.spent_tokens}

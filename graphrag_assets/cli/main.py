@@ -95,12 +95,14 @@ def init(
     is_flag=True,
     help="Delete all documents where the input holds none any more, or those of a folder that cannot be read.",
 )
+@click.option("--recluster", is_flag=True, help="Make all communities afresh, instead of keeping those that there are.")
 @click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Most to spend (default: settings).")
 @click.option("--budget-tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings).")
 @_common
 def index(
     method: str | None,
     allow_empty: bool,
+    recluster: bool,
     budget: float | None,
     budget_tokens: int | None,
     root: Path | None,
@@ -112,7 +114,14 @@ def index(
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    index_command(_prepare(root, verbose), as_json=as_json, allow_empty=allow_empty, usd=budget, tokens=budget_tokens)
+    index_command(
+        _prepare(root, verbose),
+        as_json=as_json,
+        allow_empty=allow_empty,
+        recluster=recluster,
+        usd=budget,
+        tokens=budget_tokens,
+    )
 
 
 @main.command()

@@ -8,6 +8,8 @@ Policy:
 * ``max_cluster_size`` is what the clustering aims at. A community that cannot be divided (a hub whose neighbours know
   only the hub) stays whole, and the statistics name it with the reason.
 * Nothing depends on the order of rows: nodes are numbered by title, weights of a pair are summed.
+* Where there is an earlier clustering, its communities stay as far as they can (:mod:`graphrag_assets.indexing.upkeep`),
+  with their ids; they are made afresh where they may be worse than fresh ones by more than is allowed.
 """
 
 from __future__ import annotations
@@ -22,12 +24,10 @@ from numpy.typing import NDArray
 
 from graphrag_assets import ids
 from graphrag_assets.indexing import leiden
+from graphrag_assets.indexing.keeping import Earlier, Method, Standing, keep
 from graphrag_assets.indexing.leiden import Graph, Part
 
 Integers = NDArray[np.int64]
-
-#: A relationship of weight 0 binds with this share of the lightest other weight.
-_WEIGHTLESS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class Clustering:
         isolated: Entities without a relationship to another entity; they are in no community.
         outside_largest_component: Entities left out because only the largest component was asked for.
         dangling: Relationships left out because an end is no entity.
+        standing: How it compares with a fresh clustering.
     """
 
     communities: pa.Table
@@ -81,6 +82,7 @@ class Clustering:
     isolated: int
     outside_largest_component: int
     dangling: int
+    standing: Standing
 
 
 def cluster(
@@ -92,8 +94,10 @@ def cluster(
     seed: int = 0xDEADBEEF,
     resolution: float = 1.0,
     dates: Mapping[str, str] | None = None,
+    earlier: Earlier | None = None,
+    max_drift: float = 0.01,
 ) -> Clustering:
-    """Find communities by hierarchical Leiden clustering.
+    """Find communities by hierarchical Leiden clustering, or keep up those that there are.
 
     Args:
         entities: Columns id, title, text_unit_ids.
@@ -103,6 +107,8 @@ def cluster(
         seed: Seed of the random choices.
         resolution: Resolution of modularity.
         dates: Date (ISO 8601) of the document of a text unit, where it states one; gives the period of a community.
+        earlier: A clustering of this corpus as it was, by the same settings, whose communities are to stay.
+        max_drift: Share by which the modularity of communities that stay may be below that of fresh ones.
 
     Returns:
         Communities and statistics. Without relationships there are no communities.
@@ -117,7 +123,13 @@ def cluster(
     if use_lcc:
         clustered &= _largest_component(graph, clustered)
     nodes, spanned = _induced(graph, clustered)
-    tree = leiden.hierarchy(spanned, max_size=max_cluster_size, seed=seed, resolution=resolution)
+    method = Method(max_cluster_size, seed, resolution)
+    if earlier is None:
+        tree = method.fresh(spanned)
+        standing = Standing.of_fresh(spanned, tree, resolution)
+    else:
+        names = links.entity_ids.take(pa.array(nodes))
+        tree, standing = keep(spanned, names, earlier, method, max_drift)
     numbered = _number(tree)
     whole = [community for level in numbered for community in level if community.part.unsplit]
     return Clustering(
@@ -127,6 +139,7 @@ def cluster(
         isolated=isolated,
         outside_largest_component=len(links.titles) - isolated - len(nodes),
         dangling=links.dangling,
+        standing=standing,
     )
 
 
@@ -204,7 +217,7 @@ class _Links:
             relationships["text_unit_ids"],
             source[known],
             target[known],
-            _binding(_floats(relationships["weight"])),
+            leiden.binding(_floats(relationships["weight"])),
             int(np.count_nonzero(~known)),
         )
 
@@ -218,13 +231,6 @@ def _check_weights(relationships: pa.Table) -> None:
             f"relationships: weight of {row['source']!r} - {row['target']!r} is {row['weight']}; clustering needs "
             f"finite weights, not below 0 ({len(wrong)} of {len(weight)} rows have others). Drop or mend these rows"
         )
-
-
-def _binding(weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights with which relationships bind: those of weight 0 hardly, but they do, or their entities would be lost."""
-    positive = weight[weight > 0]
-    lightest = float(positive.min()) if len(positive) else 1.0
-    return np.where(weight > 0, weight, _WEIGHTLESS * lightest)
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
@@ -325,7 +331,7 @@ def _table(links: _Links, nodes: Integers, levels: list[list[_Numbered]], dates:
             children[community.parent].append(community.number)
     depth = [d for d, level in enumerate(levels) for _ in level]
     numbers = [community.number for community in communities]
-    community_ids = [ids.community_id(d, members) for d, members in zip(depth, entity_ids.to_pylist(), strict=True)]
+    community_ids = _ids(communities, depth, entity_ids.to_pylist())
     columns = {
         "id": pa.array(community_ids, pa.string()),
         "human_readable_id": pa.array(numbers, pa.int64()),
@@ -341,6 +347,22 @@ def _table(links: _Links, nodes: Integers, levels: list[list[_Numbered]], dates:
         "size": pa.array([len(community.part.nodes) for community in communities], pa.int64()),
     }
     return pa.table(columns)
+
+
+def _ids(communities: list[_Numbered], depth: list[int], entity_ids: list[list[str]]) -> list[str]:
+    """Ids: of communities that were there before their own, of new ones from level and members.
+
+    A new one may consist of the very entities that one which has grown began with, whose id is taken.
+    """
+    found = [community.part.id for community in communities]
+    taken = set(found)
+    for i, (level, members) in enumerate(zip(depth, entity_ids, strict=True)):
+        if not found[i]:
+            found[i] = ids.community_id(level, members)
+            while found[i] in taken:
+                found[i] = ids.digest("community", found[i])
+            taken.add(found[i])
+    return found
 
 
 def _encode(columns: list[pa.ChunkedArray]) -> tuple[pa.Array, list[tuple[Integers, Integers]]]:

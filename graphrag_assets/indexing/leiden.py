@@ -26,6 +26,15 @@ _DOUBLINGS = 8
 #: lose two members a level, over many levels that say nothing.
 _LARGEST_SHARE = 0.75
 
+#: A relationship of weight 0 binds with this share of the lightest other weight.
+_WEIGHTLESS = 1e-3
+
+#: Why a community that is larger than wanted stays whole.
+WHOLE = (
+    f"no resolution up to {2**_DOUBLINGS} times the one set divides it into connected parts of two members or more of "
+    f"which the largest holds at most {_LARGEST_SHARE:.0%}"
+)
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -132,11 +141,13 @@ class Part:
         nodes: Members, ascending.
         children: Communities of the next level that together hold all members; empty for a leaf.
         unsplit: Why a leaf is larger than wanted; empty where it is not.
+        id: Id that it has had before; empty for a new one.
     """
 
     nodes: NDArray[np.int64]
     children: list[Part] = field(default_factory=list)
     unsplit: str = ""
+    id: str = ""
 
 
 def hierarchy(graph: Graph, *, max_size: int, seed: int, resolution: float) -> list[Part]:
@@ -153,8 +164,24 @@ def hierarchy(graph: Graph, *, max_size: int, seed: int, resolution: float) -> l
     """
     if not graph.nodes:
         return []
-    top = [(Part(nodes), part) for nodes, part in graph.parts(_partition(graph, seed, resolution))]
-    open_parts = list(top)
+    top = [(Part(nodes), part) for nodes, part in graph.parts(partition(graph, seed, resolution))]
+    _divide(list(top), max_size, seed, resolution)
+    return [part for part, _ in top]
+
+
+def divide(graph: Graph, *, max_size: int, seed: int, resolution: float) -> Part:
+    """Cluster the inside of one community; arguments as of :func:`hierarchy`.
+
+    Returns:
+        The community of all nodes, with its descendants.
+    """
+    whole = Part(np.arange(graph.nodes, dtype=np.int64))
+    _divide([(whole, graph)], max_size, seed, resolution)
+    return whole
+
+
+def _divide(open_parts: list[tuple[Part, Graph]], max_size: int, seed: int, resolution: float) -> None:
+    """Partition communities that are larger than wanted, and their parts."""
     while open_parts:
         parent, spanned = open_parts.pop()
         if len(parent.nodes) <= max_size:
@@ -164,7 +191,13 @@ def hierarchy(graph: Graph, *, max_size: int, seed: int, resolution: float) -> l
             children = [(Part(parent.nodes[nodes]), part) for nodes, part in spanned.parts(labels)]
             parent.children = [child for child, _ in children]
             open_parts += children
-    return [part for part, _ in top]
+
+
+def binding(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights with which relationships bind: those of weight 0 hardly, but they do, or their entities would be lost."""
+    positive = weight[weight > 0]
+    lightest = float(positive.min()) if len(positive) else 1.0
+    return np.where(weight > 0, weight, _WEIGHTLESS * lightest)
 
 
 def modularity(graph: Graph, labels: NDArray[np.int64], resolution: float = 1.0) -> float:
@@ -191,7 +224,7 @@ def _split(graph: Graph, seed: int, resolution: float) -> tuple[NDArray[np.int64
     """Labels of the parts of a community that is larger than wanted, or None and the reason why it stays whole."""
     lopsided: NDArray[np.int64] | None = None
     for doubling in range(_DOUBLINGS + 1):
-        labels = _partition(graph, seed, resolution * 2**doubling)
+        labels = partition(graph, seed, resolution * 2**doubling)
         sizes = np.bincount(labels)
         if np.count_nonzero(sizes) > 1:
             if sizes.max() <= _LARGEST_SHARE * graph.nodes:
@@ -200,14 +233,20 @@ def _split(graph: Graph, seed: int, resolution: float) -> tuple[NDArray[np.int64
                 lopsided = labels
     if lopsided is not None:
         return lopsided, ""
-    return None, (
-        f"no resolution from {resolution:g} to {resolution * 2**_DOUBLINGS:g} divides it into connected parts of two "
-        f"members or more of which the largest holds at most {_LARGEST_SHARE:.0%}"
-    )
+    return None, WHOLE
 
 
-def _partition(graph: Graph, seed: int, resolution: float) -> NDArray[np.int64]:
-    """One Leiden partition into connected parts of two nodes or more."""
+def partition(graph: Graph, seed: int, resolution: float) -> NDArray[np.int64]:
+    """One Leiden partition into connected parts of two nodes or more.
+
+    Args:
+        graph: Graph in which every node has a neighbour.
+        seed: Seed of the random choices.
+        resolution: Resolution of modularity.
+
+    Returns:
+        Label of each node, from 0.
+    """
     import graspologic_native
 
     _, communities = graspologic_native.leiden_csr(
@@ -222,11 +261,19 @@ def _partition(graph: Graph, seed: int, resolution: float) -> NDArray[np.int64]:
         seed=seed,
     )
     labels = np.fromiter((communities[node] for node in range(graph.nodes)), dtype=np.int64, count=graph.nodes)
-    return _absorb_singles(graph, graph.within(labels).components())
+    return absorb_singles(graph, graph.within(labels).components())
 
 
-def _absorb_singles(graph: Graph, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Let every node that is alone join the part of its closest neighbour (greatest weight, then first)."""
+def absorb_singles(graph: Graph, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Let every node that is alone join the part of its closest neighbour (greatest weight, then first).
+
+    Args:
+        graph: Graph.
+        labels: Label of each node, from 0; changed in place.
+
+    Returns:
+        The labels.
+    """
     sizes = np.bincount(labels)
     for node in np.flatnonzero(sizes[labels] == 1).tolist():
         row = slice(graph.indptr[node], graph.indptr[node + 1])

@@ -55,7 +55,7 @@ class Built:
     fingerprint: str = ""
     model: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    figures: Mapping[str, int] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     def release(self) -> None:
         """Let go of the rows once they are written: Dagster keeps all outputs of a run of this process until its end."""

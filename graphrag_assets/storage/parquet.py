@@ -20,7 +20,7 @@ FIGURES = b"graphrag.figures"
 
 
 def to_bytes(
-    table: pa.Table, contract: Table, fingerprint: str = "", figures: Mapping[str, int] | None = None
+    table: pa.Table, contract: Table, fingerprint: str = "", figures: Mapping[str, float] | None = None
 ) -> bytes:
     """Serialise a table by its contract: equal rows give equal bytes.
 
@@ -75,7 +75,7 @@ class FileFacts:
     rows: int
     size: int
     fingerprint: str
-    figures: Mapping[str, int]
+    figures: Mapping[str, float]
 
 
 def read_facts(filesystem: FileSystem, path: str) -> FileFacts:
@@ -87,7 +87,7 @@ def read_facts(filesystem: FileSystem, path: str) -> FileFacts:
     source = _source(filesystem, path)
     footer = pq.ParquetFile(source).metadata
     own = footer.metadata or {}
-    figures: dict[str, int] = json.loads(own.get(FIGURES, b"{}"))
+    figures: dict[str, float] = json.loads(own.get(FIGURES, b"{}"))
     return FileFacts(int(footer.num_rows), int(source.size()), own.get(FINGERPRINT, b"").decode(), figures)
 
 

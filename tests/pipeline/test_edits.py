@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from graphrag_assets.indexing.communities import membership, modularity
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import (
+    OF_COMMUNITIES,
     assert_equal_indexes,
     demo_texts,
     index,
@@ -65,18 +68,51 @@ class Edits:
         (self.root / "input" / path).unlink()
 
     def check(self, **changed: int) -> dict[str, Any]:
-        """Index, and compare with an index made from nothing, whose answers come from the same cache."""
+        """Index, and compare with an index made from nothing, whose answers come from the same cache.
+
+        Communities stay as far as they can, so that those of the other index may be others, with other reports.
+        """
         report = index(self.root)
         assert report["documents"] == counts(**changed)
         fresh = self.folder / f"fresh-{len(self.snapshots)}"
         cache = {"path": str(self.root / ".cache" / "llm.sqlite")}
         make_workspace(fresh, self.texts, **self.settings, cache=cache)
-        assert index(fresh)["llm"]["calls"] == 0
-        assert_equal_indexes(fresh, self.root)
+        asked = {stage for stage, used in index(fresh)["llm"]["by_stage"].items() if used["calls"]}
+        assert asked <= {"community_reports", "community_report_embeddings"}
+        assert_equal_indexes(fresh, self.root, but=OF_COMMUNITIES)
+        self.check_communities(fresh)
         assert manifest(self.root).parent == self.snapshots[-1]
         self.snapshots.append(report["snapshot"])
+        self.check_reports()
         assert sorted(row["path"] for row in rows(self.root, "documents")) == sorted(self.texts)
         return report
+
+    def check_communities(self, fresh: Path) -> None:
+        """They stay as far as they can, and are as good as fresh ones."""
+        kept, other = (read_communities(root) for root in (self.root, fresh))
+        relationships = pa.Table.from_pylist(rows(self.root, "relationships"))
+        for level in (0, 99):
+            good, best = (modularity(relationships, by_title(self.root, kept_or, level)) for kept_or in (kept, other))
+            assert good >= best - 0.01 * abs(best) - 1e-9
+        assert sorted(by_title(self.root, kept, 0)) == sorted(by_title(self.root, other, 0))
+
+    def check_reports(self) -> None:
+        """Reports that were carried over are those that would be written now."""
+        published = [{**row} for row in rows(self.root, "community_reports")]
+        (self.root / "output" / "build" / "community_reports.parquet").unlink()
+        again = index(self.root)
+        assert again["llm"]["calls"] == 0
+        assert again["new_snapshot"] is False
+        assert rows(self.root, "community_reports") == published
+
+
+def read_communities(root: Path) -> pa.Table:
+    return pa.Table.from_pylist(rows(root, "communities"))
+
+
+def by_title(root: Path, communities: pa.Table, level: int) -> dict[str, int]:
+    titles = {row["id"]: row["title"] for row in rows(root, "entities")}
+    return {titles[entity]: number for entity, number in membership(communities, level).items()}
 
 
 @pytest.fixture
