@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from graphrag_assets.settings_sections import (
     DEFAULT_COMPLETION_MODEL,
     DEFAULT_EMBEDDING_MODEL,
+    AutoSearchSettings,
     BasicSearchSettings,
     BatchSettings,
     CacheSettings,
@@ -38,6 +39,7 @@ from graphrag_assets.settings_sections import (
     ModelSettings,
     Prices,
     PruneGraphSettings,
+    QuerySettings,
     RateLimitSettings,
     RetrySettings,
     Section,
@@ -49,6 +51,7 @@ from graphrag_assets.settings_sections import (
 __all__ = [
     "DEFAULT_COMPLETION_MODEL",
     "DEFAULT_EMBEDDING_MODEL",
+    "AutoSearchSettings",
     "BasicSearchSettings",
     "BatchSettings",
     "CacheSettings",
@@ -72,6 +75,7 @@ __all__ = [
     "Notice",
     "Prices",
     "PruneGraphSettings",
+    "QuerySettings",
     "RateLimitSettings",
     "RetrySettings",
     "Section",
@@ -141,6 +145,10 @@ class Settings(Section):
     global_search: GlobalSearchSettings = Field(default_factory=GlobalSearchSettings, description="Global search.")
     drift_search: DriftSearchSettings = Field(default_factory=DriftSearchSettings, description="DRIFT search.")
     basic_search: BasicSearchSettings = Field(default_factory=BasicSearchSettings, description="Basic search.")
+    auto_search: AutoSearchSettings = Field(
+        default_factory=AutoSearchSettings, description="How method auto chooses a search."
+    )
+    query: QuerySettings = Field(default_factory=QuerySettings, description="Ceilings of one question.")
     checks: CheckSettings = Field(default_factory=CheckSettings, description="Limits of the data-quality checks.")
     language: str | None = Field(None, description="Language of the corpus (ISO 639-1); unset: detected per document.")
 

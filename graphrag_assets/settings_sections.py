@@ -370,6 +370,27 @@ class GlobalSearchSettings(Section):
     allow_general_knowledge: bool = Field(False, description="Let the model add what it knows, marked as such.")
     community_level: int = Field(2, ge=0, description="Deepest level whose reports are read.")
     seed: int = Field(86, description="Seed of the shuffle of reports.")
+    dynamic_search: bool = Field(
+        False, description="Let the model choose the reports, from the widest ones down, before they are read."
+    )
+    dynamic_search_prompt: str | None = Field(
+        None, description="Prompt file; unset: prompts/global_search_rate_system_prompt.txt."
+    )
+    dynamic_search_threshold: int = Field(
+        1, ge=0, le=5, description="Rating (0 to 5) from which a report counts as relevant."
+    )
+    dynamic_search_keep_parent: bool = Field(
+        False, description="Read a relevant report also where one of its children is relevant."
+    )
+    dynamic_search_num_repeats: int = Field(
+        1, ge=1, description="Ratings of each report; the most frequent one counts, of equal ones the lowest."
+    )
+    dynamic_search_use_summary: bool = Field(
+        False, description="Rate by the summaries of the reports instead of their whole text."
+    )
+    dynamic_search_max_level: int = Field(
+        2, ge=0, description="Level down to which the next level is rated where nothing so far was relevant."
+    )
 
 
 class DriftSearchSettings(Section):
@@ -406,6 +427,25 @@ class BasicSearchSettings(Section):
     prompt: str | None = Field(None, description="Prompt file; unset: prompts/basic_search_system_prompt.txt.")
     k: int = Field(10, gt=0, description="Text units that are read.")
     max_context_tokens: int = Field(12_000, gt=0, description="Tokens of the context.")
+
+
+class AutoSearchSettings(Section):
+    """How method auto chooses a search."""
+
+    ask_model: bool = Field(
+        True, description="Ask the language model, in one short call, where the rules leave it open."
+    )
+    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
+    prompt: str | None = Field(None, description="Prompt file; unset: prompts/auto_search_system_prompt.txt.")
+
+
+class QuerySettings(Section):
+    """Ceilings of one question, kept before each call is sent."""
+
+    max_usd: float | None = Field(None, ge=0, description="Most USD that a question may cost; unset: no ceiling.")
+    max_tokens: int | None = Field(
+        None, ge=0, description="Most tokens of prompts and answers together; unset: no ceiling."
+    )
 
 
 class CheckSettings(Section):

@@ -115,6 +115,13 @@ class Budget:
         """Whether a call was not sent because of it."""
         return self.refused > 0
 
+    def share(self, part: float) -> Budget:
+        """A budget of a part of what is left, for the steps before the last one; charge calls to both."""
+        with self._lock:
+            usd = None if self.usd is None else max(0.0, self.usd - self.spent_usd) * part
+            tokens = None if self.tokens is None else int(max(0, self.tokens - self.spent_tokens) * part)
+        return Budget(usd, tokens)
+
     async def reserve(self, estimate: Estimate) -> Ticket:
         """Set aside what a call may cost; every ticket must be settled.
 
@@ -210,19 +217,19 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-_CURRENT: ContextVar[Budget | None] = ContextVar("budget", default=None)
+_CURRENT: ContextVar[tuple[Budget, ...]] = ContextVar("budgets", default=())
 
 
 @contextmanager
-def limited_by(budget: Budget | None) -> Iterator[None]:
-    """Charge all calls that are made inside to a budget, those of tasks and threads begun inside too."""
-    token = _CURRENT.set(budget)
+def limited_by(budget: Budget) -> Iterator[None]:
+    """Charge all calls that are made inside to a budget too, those of tasks and threads begun inside included."""
+    token = _CURRENT.set((*_CURRENT.get(), budget))
     try:
         yield
     finally:
         _CURRENT.reset(token)
 
 
-def current_budget() -> Budget | None:
-    """The budget that calls made here are charged to beside that of their gateway."""
+def current_budgets() -> tuple[Budget, ...]:
+    """The budgets that calls made here are charged to beside that of their gateway."""
     return _CURRENT.get()
