@@ -154,7 +154,8 @@ async def _by_similarity(question: Question, route: Route) -> Route:
     told = ", ".join(f"{kind} {score:.2f}" for kind, score in scores.items())
     near = scores[best] - scores[second] >= MARGIN
     if best == "global" and near and question.index.count("community_reports"):
-        if models.chat is None and not asks_for_an_account(question.text):
+        # In English a question about the whole begins with how, why or the like; what it asks in between is a fact.
+        if may_be_english(question.text) and not asks_for_an_account(question.text):
             return replace(route, why=f"{route.why} (similarity to examples: {told})")
         return Route("global", f"it is most like questions about the whole ({told})", by="similarity", whole=True)
     if best == "local" and near and any(m.proper for m in mentions(question.index, question.text)):
