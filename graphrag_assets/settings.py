@@ -1,7 +1,8 @@
 """settings.yaml and the environment as one typed model.
 
-The sections are in :mod:`graphrag_assets.settings_sections`; loading, substitution of ``${ENV}``, environment overrides and
-the translation of the reference's files in :mod:`graphrag_assets.settings_file`.
+The sections are in :mod:`graphrag_assets.settings_sections`, those on questions in
+:mod:`graphrag_assets.settings_searches`; loading, substitution of ``${ENV}``, environment overrides and the translation of
+the reference's files in :mod:`graphrag_assets.settings_file`.
 
 Without any settings the embedded defaults run: no key, no network.
 """
@@ -14,18 +15,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from graphrag_assets.settings_searches import (
+    AutoSearchSettings,
+    BasicSearchSettings,
+    DriftSearchSettings,
+    GlobalSearchSettings,
+    LocalSearchSettings,
+    QuerySettings,
+)
 from graphrag_assets.settings_sections import (
     DEFAULT_COMPLETION_MODEL,
     DEFAULT_EMBEDDING_MODEL,
-    AutoSearchSettings,
-    BasicSearchSettings,
     BatchSettings,
     CacheSettings,
     CheckSettings,
     ChunkingSettings,
     ClusterGraphSettings,
     CommunityReportsSettings,
-    DriftSearchSettings,
     EmbeddedModelsSettings,
     EmbedTextSettings,
     EntityResolutionSettings,
@@ -33,13 +39,10 @@ from graphrag_assets.settings_sections import (
     ExtractGraphNlpSettings,
     ExtractGraphSettings,
     FolderSettings,
-    GlobalSearchSettings,
     InputSettings,
-    LocalSearchSettings,
     ModelSettings,
     Prices,
     PruneGraphSettings,
-    QuerySettings,
     RateLimitSettings,
     RetrySettings,
     Section,

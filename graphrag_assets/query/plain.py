@@ -15,7 +15,9 @@ _AT_START = re.compile(r'\s*(?:```(?:json)?\s*)?(?:\{\s*(?:"|\}|$)|\[\s*\{)', re
 _LATER = re.compile(rf'(?:```json\s*)?\{{\s*"(?:{_KEYS})"\s*:', re.IGNORECASE)
 
 #: The longest beginning of an object that can only be told from text when more has come.
-_UNDECIDED = re.compile(r'(?:```(?:json?)?\s*)?(?:\{\s*(?:"[a-z_]{0,24}"?\s*)?)?$|`{1,3}(?:j(?:s(?:on?)?)?)?\s*$')
+_UNDECIDED = re.compile(
+    r'(?:```(?:json?)?\s*)?(?:\{\s*(?:"[a-z_]{0,24}"?\s*)?)?$|`{1,3}(?:j(?:s(?:on?)?)?)?\s*$|\[\s*$'
+)
 
 #: Keys under which a model puts its text, the likeliest first.
 _TEXT_KEYS = ("answer", "response", "intermediate_answer", "text", "content", "result", "description", "summary")

@@ -6,9 +6,10 @@ import asyncio
 import re
 from collections.abc import Sequence
 
+from graphrag_assets.llm.budget import BudgetReached
 from graphrag_assets.query import lookups
 from graphrag_assets.query.basic import retrieve
-from graphrag_assets.query.calls import call, parse_text
+from graphrag_assets.query.calls import Stopped, call, parse_text
 from graphrag_assets.query.context import SOURCES, Context
 from graphrag_assets.query.drift import normalise
 from graphrag_assets.query.errors import QueryError
@@ -67,8 +68,17 @@ async def follow_up_questions(
         At most ``count`` questions, most important first, none of those that were asked.
 
     Raises:
-        QueryError: The model gave no usable answer.
+        QueryError: The model gave no usable answer, or a budget allows no further call.
     """
+    try:
+        return await _follow_up_questions(index, asked, count, models, answerable)
+    except (Stopped, BudgetReached) as error:
+        raise QueryError(str(error)) from error
+
+
+async def _follow_up_questions(
+    index: Index, asked: str | Sequence[str | Turn], count: int, models: Models, answerable: bool
+) -> list[str]:
     questions = _questions([asked] if isinstance(asked, str) else asked)
     last = questions[-1] if questions else ""
     history = [{"role": "user", "content": text} for text in questions[:-1]]

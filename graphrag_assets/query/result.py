@@ -112,14 +112,18 @@ class Answer:
         """The object that ``query --json`` prints.
 
         Args:
-            explain: With ``explain``, how the search and its contexts were chosen.
+            explain: With ``explain``, how the search and its contexts were chosen, and for each citation the key of its
+                row and the version (content hash) of its document.
             support: With ``unsupported``, the sentences without support.
         """
         found = self._contract()
         if support:
             found["unsupported"] = [{"sentence": u.sentence, "why": u.why} for u in self.unsupported]
         if explain:
-            found["explain"] = dict(self.explanation)
+            versions = [
+                {"marker": c.marker, "key": c.key, "document": c.document, "version": c.version} for c in self.citations
+            ]
+            found["explain"] = {**self.explanation, "citations": versions}
         return found
 
     def _contract(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Which search a question is sent to when the method is ``auto``.
 
 1. Rules, which cost nothing. Words that ask about the collection as a whole → global. With a language model: several
-   questions in one, or a very long one → DRIFT. Several entities named, or one and words that ask who it is or how
-   things are related → local. Words that ask for a date, a number, a person → basic.
+   questions in one, or a very long one → DRIFT. Words that ask for a number, a price or a date → basic. Several entities
+   named, or one and words that ask who it is or how things are related → local. Words that ask for another fact → basic.
 2. Where no rule is sure: one short call of the language model, if there is one and ``auto_search.ask_model`` allows it;
    else the similarity of the question to examples of each kind.
 3. Else basic, the cheapest.
@@ -82,6 +82,8 @@ def by_rules(question: Question) -> Route:
     kind = kind_of_answer(text)
     if has_reports and not kind and BROAD.search(text):
         return Route("global", "it asks for effects and changes that many documents tell in parts", whole=True)
+    if kind in ("number", "money", "date"):
+        return Route("basic", f"it asks for a {kind}")
     named = list(dict.fromkeys(m.entity.title for m in mentions(index, text) if m.proper))
     relation = RELATION.search(text)
     if len(named) > 1:
