@@ -113,40 +113,38 @@ async def _ask(
     index: Index, question: str, asking: Asking, on_text: Callable[[str], None] | None, explain: bool
 ) -> tuple[Answer, list[str]]:
     """Answer and suggestions, with the models opened once."""
-    from graphrag_assets.llm.budget import Budget, limited_by
+    from graphrag_assets.llm.budget import limited_by
     from graphrag_assets.query import QueryError, ask
+    from graphrag_assets.query.engine import ceiling
     from graphrag_assets.query.models import open_models
     from graphrag_assets.query.questions import follow_up_questions
 
-    limits = index.settings.query
-    usd = limits.max_usd if asking.max_usd is None else asking.max_usd
-    tokens = limits.max_tokens if asking.max_tokens is None else asking.max_tokens
+    # One ceiling for the answer and the suggestions.
+    budget = ceiling(index, asking.max_usd, asking.max_tokens)
     async with open_models(index) as models:
-        # One ceiling for the answer and the suggestions.
-        with limited_by(Budget(usd, tokens)):
-            answer = await ask(
-                index,
-                question,
-                asking.method,  # type: ignore[arg-type]
-                history=asking.history,
-                response_type=asking.response_type,
-                level=asking.level,
-                deadline=asking.deadline,
-                max_usd=usd,
-                max_tokens=tokens,
-                dynamic=asking.dynamic,
-                models=models,
-                on_text=on_text,
-                explain_costs=explain,
-            )
-            if not asking.follow_ups:
-                return answer, []
-            try:
-                asked = [*asking.history, {"role": "user", "content": question}]
+        answer = await ask(
+            index,
+            question,
+            asking.method,  # type: ignore[arg-type]
+            history=asking.history,
+            response_type=asking.response_type,
+            level=asking.level,
+            deadline=asking.deadline,
+            budget=budget,
+            dynamic=asking.dynamic,
+            models=models,
+            on_text=on_text,
+            explain_costs=explain,
+        )
+        if not asking.follow_ups:
+            return answer, []
+        try:
+            asked = [*asking.history, {"role": "user", "content": question}]
+            with limited_by(budget):
                 return answer, await follow_up_questions(index, asked, asking.follow_ups, models)
-            except QueryError as error:
-                click.echo(f"note: no questions can be suggested: {error}", err=True)
-                return answer, []
+        except QueryError as error:
+            click.echo(f"note: no questions can be suggested: {error}", err=True)
+            return answer, []
 
 
 def read_history(file: Path) -> list[Turn]:

@@ -93,11 +93,13 @@ class Budget:
     Args:
         usd: Most USD; None: no limit.
         tokens: Most tokens, of prompts and answers together; None: no limit.
+        part_of: The budget that this one is a share of; see :meth:`share`.
     """
 
-    def __init__(self, usd: float | None = None, tokens: int | None = None) -> None:
+    def __init__(self, usd: float | None = None, tokens: int | None = None, part_of: Budget | None = None) -> None:
         self.usd = usd
         self.tokens = tokens
+        self.part_of = part_of
         self.spent_usd = 0.0
         self.spent_tokens = 0
         self.refused = 0
@@ -112,7 +114,7 @@ class Budget:
 
     @property
     def reached(self) -> bool:
-        """Whether a call was not sent because of it."""
+        """Whether a call was not sent because of it or of a share of it."""
         return self.refused > 0
 
     def share(self, part: float) -> Budget:
@@ -120,7 +122,7 @@ class Budget:
         with self._lock:
             usd = None if self.usd is None else max(0.0, self.usd - self.spent_usd) * part
             tokens = None if self.tokens is None else int(max(0, self.tokens - self.spent_tokens) * part)
-        return Budget(usd, tokens)
+        return Budget(usd, tokens, self)
 
     async def reserve(self, estimate: Estimate) -> Ticket:
         """Set aside what a call may cost; every ticket must be settled.
@@ -145,7 +147,7 @@ class Budget:
                     self._open.add(ticket)
                     return ticket
                 if not self._open:
-                    self.refused += 1
+                    self._refuse()
                     raise BudgetReached(self._told(estimate))
                 future: asyncio.Future[None] = loop.create_future()
                 self._waiting.append((loop, future))
@@ -170,6 +172,11 @@ class Budget:
             # A loop that was closed in the meantime waits for nothing any more.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_wake, future)
+
+    def _refuse(self) -> None:
+        self.refused += 1
+        if self.part_of is not None:
+            self.part_of._refuse()
 
     def _ticket(self, estimate: Estimate) -> Ticket | None:
         """The longest answer that fits; as long as calls are in flight, no shorter than usual."""
@@ -209,7 +216,8 @@ class Budget:
             parts.append(f"{self.spent_tokens:,} of {self.tokens:,} tokens")
         price = estimate.usd(0)
         cost = f"{estimate.prompt:,} tokens" + ("" if price is None else f", {price:.4f} USD")
-        return f"the budget is reached: {' and '.join(parts)} are spent, and the prompt of the next call has {cost}"
+        which = "the budget" if self.part_of is None else "the budget for the steps before the last one"
+        return f"{which} is reached: {' and '.join(parts)} are spent, and the prompt of the next call has {cost}"
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, Literal
 
 from graphrag_assets.llm.budget import Budget, limited_by
@@ -51,6 +52,7 @@ async def ask(
     deadline: float | None = None,
     max_usd: float | None = None,
     max_tokens: int | None = None,
+    budget: Budget | None = None,
     dynamic: bool | None = None,
     models: Models | None = None,
     on_text: OnText | None = None,
@@ -69,6 +71,7 @@ async def ask(
         deadline: Seconds after which the best answer so far is returned; None: none.
         max_usd: Most USD that the question may cost; None: as set (``query.max_usd``).
         max_tokens: Most tokens, of prompts and answers together; None: as set.
+        budget: A ceiling that further calls are charged to as well; it takes the place of the two before.
         dynamic: Whether global search lets the model choose the reports; None: as set.
         models: Models that are open already, for several questions; None: those of the workspace.
         on_text: Takes the answer piece by piece while it is written: text only, citations checked.
@@ -83,10 +86,7 @@ async def ask(
     """
     _check(index, question, method, level)
     watch = Stopwatch()
-    limits = index.settings.query
-    budget = Budget(
-        limits.max_usd if max_usd is None else max_usd, limits.max_tokens if max_tokens is None else max_tokens
-    )
+    budget = budget or ceiling(index, max_usd, max_tokens)
     until = Deadline(deadline)
     async with AsyncExitStack() as stack:
         with watch.step("models"):
@@ -119,6 +119,14 @@ async def ask(
             estimates = await asyncio.to_thread(costs.estimate, asked) if wanted else {}
         explanation = explain(route, fell_back, estimates, draft, budget)
         return await asyncio.to_thread(_finish, asked, draft, before, explanation)
+
+
+def ceiling(index: Index, max_usd: float | None = None, max_tokens: int | None = None) -> Budget:
+    """The ceiling of a question: as given, else as set."""
+    limits = index.settings.query
+    return Budget(
+        limits.max_usd if max_usd is None else max_usd, limits.max_tokens if max_tokens is None else max_tokens
+    )
 
 
 def ask_sync(index: Index, question: str, method: Method = "auto", **options: object) -> Answer:
@@ -176,10 +184,22 @@ async def _search(question: Question, route: Route) -> tuple[Draft, list[dict[st
         fell_back.append({"from": method, "to": other, "why": why})
         method = other
         draft, why = await _attempt(question, method)
-        found = draft or found
+        found = _after(found, draft)
     if found is None:
         raise NoReports(why)
     return found, fell_back
+
+
+def _after(earlier: Draft | None, draft: Draft | None) -> Draft | None:
+    """A draft with what the search before it has to say: its notes, warnings and made-up citations."""
+    if earlier is None or draft is None:
+        return draft or earlier
+    return replace(
+        draft,
+        warnings=(*earlier.warnings, *draft.warnings),
+        dropped=tuple(dict.fromkeys([*earlier.dropped, *draft.dropped])),
+        notes={**earlier.notes, **draft.notes},
+    )
 
 
 async def _attempt(question: Question, method: str) -> tuple[Draft | None, str]:

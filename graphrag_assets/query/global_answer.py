@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from graphrag_assets.llm.budget import limited_by
-from graphrag_assets.query import dynamic, global_search
+from graphrag_assets.query import dynamic, global_search, lookups
 from graphrag_assets.query.calls import Deadline, Outcome, call, call_all, failures
 from graphrag_assets.query.citations import check_citations
 from graphrag_assets.query.context import REPORTS, Context
@@ -21,9 +21,10 @@ from graphrag_assets.query.searches import (
     EXPLORING_SHARE,
     EXTRACTIVE_SENTENCES,
     NOTHING_FOUND,
+    despite,
     extractive,
+    may_judge,
     no_reports,
-    partial,
 )
 from graphrag_assets.query.writing import Question, write_answer
 from graphrag_assets.text.map_answers import POINTS_SCHEMA, Point, parse_points
@@ -80,7 +81,7 @@ async def global_(question: Question) -> Draft:
     return await _reduce(question, batches, found)
 
 
-async def _extractive(question: Question, selected: Sequence[Selected], calls: bool = True) -> Draft:
+async def _extractive(question: Question, selected: Sequence[Selected]) -> Draft:
     """A question about the documents as a whole gets an overview of the reports, any other one their best sentences."""
     settings = question.settings.global_search
     whole = asks_about_the_whole(question.text) or question.whole
@@ -91,30 +92,29 @@ async def _extractive(question: Question, selected: Sequence[Selected], calls: b
         found = sorted(found, key=lambda f: -(f[1] + OCCURRENCE_BONUS * weight[f[0].number]))[:EXTRACTIVE_SENTENCES]
     context = as_context(question, found, settings.data_max_tokens)
     if not whole:
-        return await extractive(question, [context], story=True, calls=calls)
+        return await extractive(question, [context], story=True)
     with question.watch.step("answer"):
-        return await overview(question.text, question.index, context, question.models.judge(question.index, calls))
+        return await overview(question.text, question.index, context, question.models.judge(question.index))
 
 
 async def _stopped(question: Question, found: _Found, batches: Sequence[Context]) -> Draft:
-    """The deadline or the budget ended the search before there was a point: the best sentences of the reports."""
-    draft = await partial(question, batches[:1] or [await _first_reports(question)], found.stopped)
-    return replace(draft, warnings=(*found.warnings, *draft.warnings), notes=found.notes)
+    """The deadline or the budget ended the search before there was a point: sentences of the reports that say most."""
+    if question.whole or asks_about_the_whole(question.text):
+        judge = question.models.judge(question.index, may_judge(question))
+        draft = await overview(question.text, question.index, await _foremost(question), judge)
+    else:
+        draft = await extractive(question, batches[:1] or [await _foremost(question)], calls=may_judge(question))
+    return replace(despite(draft, found.warnings, found.stopped), notes=found.notes)
 
 
-async def _first_reports(question: Question) -> Context:
-    """The widest reports, without asking a model which ones are near."""
-    selected = await asyncio.to_thread(global_search.select_reports, question.index, 0)
+async def _foremost(question: Question) -> Context:
+    """The reports that occur most, without asking a model which ones are near."""
+    selected = await asyncio.to_thread(global_search.select_reports, question.index, question.community_level)
+    first = sorted(selected, key=lambda s: (-s.weight, s.community))[:EXTRACTIVE_SENTENCES]
+    reports = await asyncio.to_thread(lookups.reports, question.index, [s.community for s in first])
+    weight = {s.community: s.weight for s in first}
     settings = question.settings.global_search
-    batches = await asyncio.to_thread(
-        global_search.build_batches,
-        question.index,
-        selected,
-        settings.max_context_tokens,
-        settings.seed,
-        question.models.tokenizer,
-    )
-    return batches[0] if batches else Context((), 0)
+    return as_context(question, [(report, weight[report.number]) for report in reports], settings.data_max_tokens)
 
 
 async def _choose(question: Question, found: _Found, deadline: Deadline) -> list[Selected]:

@@ -134,8 +134,25 @@ async def extractive(question: Question, contexts: Sequence[Context], story: boo
 
 async def partial(question: Question, contexts: Sequence[Context], reason: str) -> Draft:
     """An extractive answer where the deadline or the budget allows no other; it says so."""
-    draft = await extractive(question, contexts, calls=False)
-    return replace(draft, warnings=(f"{reason}; this is an extractive answer",))
+    draft = await extractive(question, contexts, calls=may_judge(question))
+    return because(draft, reason)
+
+
+def because(draft: Draft, reason: str) -> Draft:
+    """An extractive draft that says why it is one."""
+    return replace(draft, warnings=(*draft.warnings, f"{reason}; this is an extractive answer"))
+
+
+def despite(draft: Draft, warnings: Sequence[str], reason: str) -> Draft:
+    """An extractive draft after warnings, which say why it is one, or else the reason does."""
+    if any(reason in warning for warning in warnings):
+        return replace(draft, warnings=(*warnings, "this is an extractive answer"))
+    return because(replace(draft, warnings=tuple(warnings)), reason)
+
+
+def may_judge(question: Question) -> bool:
+    """Whether a model may still judge sentences: there is time, and it costs nothing."""
+    return not question.deadline.passed and question.models.embedder.model.startswith("embedded/")
 
 
 async def _drift_answer(question: Question, search: drift.Search) -> Draft:
