@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from graphrag_assets.llm.budget import Budget, limited_by
-from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.query import costs, routing, searches
 from graphrag_assets.query.accounts import copy_usage, usage_since
 from graphrag_assets.query.calls import Deadline, Stopped
@@ -92,7 +91,8 @@ async def ask(
         with watch.step("models"):
             opened = models if models is not None else await stack.enter_async_context(open_models(index))
         _check_length(question, opened)
-        before = copy_usage(opened.usage()) if opened.usage else {}
+        usage = stack.enter_context(opened.booking()) if opened.booking else opened.usage
+        before = copy_usage(usage()) if usage else {}
         asked = Question(
             index,
             opened,
@@ -118,7 +118,8 @@ async def ask(
             wanted = explain_costs or (method == "auto" and opened.chat is not None)
             estimates = await asyncio.to_thread(costs.estimate, asked) if wanted else {}
         explanation = explain(route, fell_back, estimates, draft, budget)
-        return await asyncio.to_thread(_finish, asked, draft, before, explanation)
+        llm = usage_since(before, usage() if usage else {})
+        return await asyncio.to_thread(_finish, asked, draft, llm, explanation)
 
 
 def ceiling(index: Index, max_usd: float | None = None, max_tokens: int | None = None) -> Budget:
@@ -222,10 +223,8 @@ async def _attempt(question: Question, method: str) -> tuple[Draft | None, str]:
     return draft, str(poor) if poor else f"{method} search found nothing on the question"
 
 
-def _finish(
-    question: Question, draft: Draft, before: Mapping[str, StageUsage], explanation: Mapping[str, Any]
-) -> Answer:
-    """Check and resolve the citations, say what went wrong, and close the accounts."""
+def _finish(question: Question, draft: Draft, llm: Mapping[str, Any], explanation: Mapping[str, Any]) -> Answer:
+    """Check and resolve the citations, and say what went wrong."""
     citable = draft.citable()
     with question.watch.step("citations"):
         text, dropped = check_citations(draft.text, citable)
@@ -236,7 +235,6 @@ def _finish(
             question.on_text(text)
         if note:
             question.on_text(note)
-    usage = question.models.usage
     return Answer(
         answer=text + note,
         method=explanation["route"]["method"],
@@ -246,7 +244,7 @@ def _finish(
         tokens=sum(context.tokens for context in draft.contexts),
         sections=cited_sections(citable),
         contexts=draft.contexts,
-        llm=usage_since(before, usage() if usage else {}),
+        llm=llm,
         seconds=question.watch.total(),
         why=_why(explanation["route"]) if question.auto else "",
         warnings=draft.warnings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -64,6 +64,8 @@ class Models:
         embedders: Configured embedding models by id, for the searches that name one.
         meaning: Nearness of words for extractive answers; None: only forms of one word match.
         facts: Prices of an entry of completion_models; None: nothing is known.
+        booking: Books apart what one question costs, so that others may be asked at the same time; None: what ``usage``
+            says before and after.
     """
 
     embedder: Embedder
@@ -74,6 +76,7 @@ class Models:
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     meaning: Meaning | None = None
     facts: Callable[[str], ModelFacts] | None = None
+    booking: Callable[[], AbstractContextManager[Callable[[], Mapping[str, StageUsage]]]] | None = None
 
     async def embed(
         self, index: Index, texts: Sequence[str], tables: Sequence[str], model_id: str = ""
@@ -212,4 +215,5 @@ async def open_models(index: Index) -> AsyncIterator[Models]:
             {model_id: embedder(index.workspace, gateway, model_id) for model_id in settings.embedding_models},
             english_meaning(settings.embedded_models.threads) if reranker else None,
             gateway.facts if chat else None,
+            gateway.booking,
         )

@@ -375,6 +375,28 @@ def test_the_simulator_answers_every_mode(simulated: Index, llmsim: LlmSim, meth
     assert kinds == expected[method]
 
 
+def test_the_simulator_chooses_reports(simulated: Index, llmsim: LlmSim) -> None:
+    """On a real index, by real prompts: what is rated relevant is read, and nothing else."""
+    from graphrag_assets.llm.gateway import Gateway
+
+    async def answer() -> Answer:
+        async with Gateway(simulated.workspace) as gateway:
+            opened = models()
+            object.__setattr__(opened, "chat", gateway)
+            asked = "What does Alex Mercer of the Paranormal Military Squad think of Taylor Cruz at Dulce Base?"
+            return await ask(simulated, asked, "global", models=opened, dynamic=True)
+
+    answered = asyncio.run(answer())
+    assert set(llmsim.stats()["by_kind"]) == {"rate", "map", "reduce"}
+    chosen = answered.explanation["search"]["dynamic"]
+    assert chosen["not_rated"] == 0
+    ratings = {int(number): rating for level in chosen["levels"] for number, rating in level.items()}
+    assert answered.sections["Reports"] == chosen["chosen"]
+    assert all(ratings[number] >= 1 for number in chosen["chosen"])
+    parent = {r["community"]: r["parent"] for r in simulated.rows("select community, parent from communities")}
+    assert not {parent[number] for number in chosen["chosen"]} & set(chosen["chosen"]), "a parent beside its child"
+
+
 # --- suggestions ----------------------------------------------------------------------------------------------------
 
 

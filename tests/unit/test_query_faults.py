@@ -93,6 +93,9 @@ def answer(index: Index, method: str, **options: Any) -> Answer:
     return asyncio.run(main())
 
 
+METHODS: list[Any] = ["basic", "local", "global", "drift"]
+
+
 def tried(index: Index, method: str, **options: Any) -> tuple[Answer | None, str]:
     """The answer, or the message of the error in its place."""
     try:
@@ -191,3 +194,21 @@ def test_an_unknown_price_is_said(base: Path, llmsim: LlmSim) -> None:
     index = opened(base, llmsim, {"model": "house-model"})
     with pytest.raises(QueryError, match=r"models\.\w+ \(openai/house-model.*price of the model is not known"):
         answer(index, "basic", max_usd=1.0)
+
+
+def test_questions_at_the_same_time_have_accounts_of_their_own(index: Index, llmsim: LlmSim) -> None:
+    llmsim.reset(latency=0.05)
+
+    async def main() -> tuple[list[Answer], int]:
+        async with Gateway(index.workspace) as gateway:
+            models = Models(
+                Embedder(gateway), TOKENS, gateway, None, gateway.usage, facts=gateway.facts, booking=gateway.booking
+            )
+            answers = await asyncio.gather(
+                *(ask(index, f"{QUESTION} ({i})", method, models=models) for i, method in enumerate(METHODS * 3))
+            )
+            return answers, sum(usage.calls for usage in gateway.usage().values())
+
+    answers, calls = asyncio.run(main())
+    assert [answer.llm["calls"] for answer in answers if answer.method == "basic"] == [2, 2, 2]
+    assert sum(answer.llm["calls"] for answer in answers) == calls == llmsim.requests
