@@ -151,7 +151,7 @@ class Settings(Section):
     auto_search: AutoSearchSettings = Field(
         default_factory=AutoSearchSettings, description="How method auto chooses a search."
     )
-    query: QuerySettings = Field(default_factory=QuerySettings, description="Ceilings of one question.")
+    query: QuerySettings = Field(default_factory=QuerySettings, description="Ceilings, suggestions.")
     checks: CheckSettings = Field(default_factory=CheckSettings, description="Limits of the data-quality checks.")
     language: str | None = Field(None, description="Language of the corpus (ISO 639-1); unset: detected per document.")
 

@@ -112,14 +112,19 @@ class AutoSearchSettings(Section):
     ask_model: bool = Field(
         True, description="Ask the language model, in one short call, where the rules leave it open."
     )
-    completion_model_id: str = Field(DEFAULT_COMPLETION_MODEL, description="Entry of completion_models.")
+    completion_model_id: str | None = Field(
+        None, description="Entry of completion_models; unset: that of basic_search."
+    )
     prompt: str | None = Field(None, description="Prompt file; unset: prompts/auto_search_system_prompt.txt.")
 
 
 class QuerySettings(Section):
-    """Ceilings of one question, kept before each call is sent."""
+    """Ceilings of one question, kept before each call is sent; and what is suggested after it."""
 
     max_usd: float | None = Field(None, ge=0, description="Most USD that a question may cost; unset: no ceiling.")
     max_tokens: int | None = Field(
         None, ge=0, description="Most tokens of prompts and answers together; unset: no ceiling."
+    )
+    question_gen_prompt: str | None = Field(
+        None, description="Prompt file for suggestions; unset: prompts/question_gen_system_prompt.txt."
     )

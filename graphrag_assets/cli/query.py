@@ -71,6 +71,10 @@ def query_command(
         fail('the question is empty; ask one, such as: graphrag-assets query "Who signed the contract?"', "query")
     turns = read_history(history) if history else []
 
+    if dynamic_community_selection and not workspace.settings.completion_models:
+        note = "the reports are chosen by their similarity to the question, since no language model is configured"
+        click.echo(f"note: {note}", err=True)
+
     def show(piece: str) -> None:
         sys.stdout.write(piece)
         sys.stdout.flush()

@@ -107,7 +107,7 @@ def _by_user(turn: str | Turn) -> bool:
 
 async def _from_model(question: Question, asked: Sequence[str], context: Context, count: int) -> list[str]:
     settings = question.settings.local_search
-    prompt = question.prompt("question_gen_system_prompt", None)
+    prompt = question.prompt("question_gen_system_prompt", question.settings.query.question_gen_prompt)
     system = render(prompt, {"context_data": context.text, "question_count": str(count)})
     messages = [{"role": "system", "content": system}, {"role": "user", "content": "\n".join(asked)}]
     outcome = await call(question.chat.ask("query_questions", settings.completion_model_id), messages, parse_questions)

@@ -111,13 +111,12 @@ async def choose(question: Question) -> Route:
 
 async def _by_model(question: Question, route: Route) -> Route:
     settings = question.settings.auto_search
+    model_id = settings.completion_model_id or question.settings.basic_search.completion_model_id
     messages = [
         {"role": "system", "content": question.prompt("auto_search_system_prompt", settings.prompt)},
         {"role": "user", "content": question.text},
     ]
-    asked = call(
-        question.chat.ask("query_route", settings.completion_model_id), messages, parse_choice, CHOICE_SCHEMA, "route"
-    )
+    asked = call(question.chat.ask("query_route", model_id), messages, parse_choice, CHOICE_SCHEMA, "route")
     outcome = (await call_all([asked], question.deadline.share(CHOOSING_SHARE)))[0]
     if outcome.value is None:
         return replace(route, why=f"{route.why}; the model made no choice ({outcome.reason})")

@@ -54,7 +54,7 @@ def opened(base: Path, llmsim: LlmSim, chat: dict[str, Any] | None = None, **set
         "timeout": 0.15,
         "retry": {"max_retries": 1, "base_delay": 0.01, "max_delay": 0.02},
     }
-    sections = ("local_search", "global_search", "drift_search", "basic_search", "auto_search")
+    sections = ("local_search", "global_search", "drift_search", "basic_search")
     parsed = Settings.model_validate(
         {
             "completion_models": {"chat": {**entry, "model": "gpt-4o-mini", **(chat or {})}},

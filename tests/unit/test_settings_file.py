@@ -671,3 +671,12 @@ completion_models:
     assert "very-secret" not in json.dumps(shown)
     assert shown["completion_models"]["m"]["call_args"]["max_tokens"] == 5
     assert shown["chunking"]["size"] == 1200
+
+
+def test_the_model_that_chooses_a_search_must_exist(tmp_path: Path) -> None:
+    models = "completion_models: {m: {model_provider: openai, model: x, api_key: k}}\n"
+    (tmp_path / "settings.yaml").write_text(models)
+    assert load_workspace(tmp_path).settings.auto_search.completion_model_id is None
+    (tmp_path / "settings.yaml").write_text(models + "auto_search: {completion_model_id: none_such}\n")
+    with pytest.raises(SettingsError, match=r"auto_search\.completion_model_id"):
+        load_workspace(tmp_path)
