@@ -7,10 +7,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.query import lookups
 from graphrag_assets.query.global_search import select_reports
+from graphrag_assets.query.index import Index
 from graphrag_assets.query.writing import Question
 
 #: Tokens of a prompt without its data, and of the answers of each step: rough means.
@@ -79,30 +81,48 @@ def _facts(question: Question, method: str) -> ModelFacts | None:
         return None
 
 
-def _corpus(question: Question) -> tuple[int, float]:
-    """Tokens of all text units, and of one on average."""
-    row = question.index.rows(
-        "select coalesce(sum(n_tokens), 0) as total, coalesce(avg(n_tokens), 0) as mean from text_units"
-    )
-    return int(row[0]["total"]), float(row[0]["mean"])
+@dataclass(frozen=True)
+class _Sizes:
+    """Tokens of all text units and of one of them, reports that global search reads, tokens of one of them."""
+
+    texts: int
+    text: float
+    selected: int
+    report: float
+
+
+def _sizes(question: Question) -> _Sizes:
+    """Sizes of a snapshot up to a level: measured once, since it never changes."""
+    index, level = question.index, question.community_level
+    known = _KNOWN.setdefault(index, {})
+    if level not in known:
+        row = index.rows(
+            "select coalesce(sum(n_tokens), 0) as total, coalesce(avg(n_tokens), 0) as mean from text_units"
+        )[0]
+        selected = len(select_reports(index, level))
+        known[level] = _Sizes(int(row["total"]), float(row["mean"]), selected, _report_tokens(question))
+    return known[level]
+
+
+_KNOWN: WeakKeyDictionary[Index, dict[int, _Sizes]] = WeakKeyDictionary()
 
 
 def _basic(question: Question) -> tuple[int, int, int]:
     settings = question.settings.basic_search
-    total, mean = _corpus(question)
-    return 1, PROMPT + min(settings.max_context_tokens, total, math.ceil(settings.k * mean)), ANSWER
+    sizes = _sizes(question)
+    return 1, PROMPT + min(settings.max_context_tokens, sizes.texts, math.ceil(settings.k * sizes.text)), ANSWER
 
 
 def _local(question: Question) -> tuple[int, int, int]:
     settings = question.settings.local_search
-    texts = min(int(settings.max_context_tokens * settings.text_unit_prop), _corpus(question)[0])
+    texts = min(int(settings.max_context_tokens * settings.text_unit_prop), _sizes(question).texts)
     return 1, PROMPT + texts + int(settings.max_context_tokens * (1 - settings.text_unit_prop)), ANSWER
 
 
 def _global(question: Question) -> tuple[int, int, int]:
     settings = question.settings.global_search
-    selected = len(select_reports(question.index, question.community_level))
-    tokens = math.ceil(selected * _report_tokens(question))
+    sizes = _sizes(question)
+    tokens = math.ceil(sizes.selected * sizes.report)
     batches = max(1, math.ceil(tokens / settings.max_context_tokens))
     read = min(settings.data_max_tokens, batches * POINTS)
     return batches + 1, (batches + 1) * PROMPT + tokens + read, batches * POINTS + ANSWER
@@ -112,9 +132,9 @@ def _drift(question: Question) -> tuple[int, int, int]:
     settings = question.settings.drift_search
     reports = min(settings.drift_k_followups, question.index.count("community_reports"))
     folds = min(settings.primer_folds, reports)
-    primer = min(folds * settings.primer_llm_max_tokens, math.ceil(reports * _report_tokens(question)))
+    primer = min(folds * settings.primer_llm_max_tokens, math.ceil(reports * _sizes(question).report))
     rounds = settings.n_depth * settings.drift_k_followups
-    step = min(settings.local_search_max_data_tokens, 2 * _corpus(question)[0])
+    step = min(settings.local_search_max_data_tokens, 2 * _sizes(question).texts)
     calls = folds + rounds + 1
     prompt = calls * PROMPT + primer + rounds * step + min(settings.data_max_tokens, rounds * STEP)
     return calls, prompt, (folds + rounds) * STEP + ANSWER
@@ -122,9 +142,11 @@ def _drift(question: Question) -> tuple[int, int, int]:
 
 def _report_tokens(question: Question) -> float:
     """Tokens of a report on average, from the first ones of the table."""
-    rows = question.index.rows(
-        f"""select full_content as content from community_reports
-            where {lookups.USABLE_REPORT} and level <= {int(question.community_level)} order by community limit {_SAMPLE}"""
+    index, level = question.index, int(question.community_level)
+    first = index.rows(
+        f"""select community from community_reports where {lookups.USABLE_REPORT} and level <= {level}
+            order by community limit {_SAMPLE}"""
     )
-    sizes = [question.models.tokenizer.count(row["content"]) for row in rows]
+    reports = lookups.reports(index, [r["community"] for r in first])
+    sizes = [question.models.tokenizer.count(report.content) for report in reports]
     return sum(sizes) / len(sizes) if sizes else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -129,7 +130,13 @@ async def extractive(question: Question, contexts: Sequence[Context], story: boo
     threshold = ACCOUNT_THRESHOLD if story and asks_for_an_account(question.text) else THRESHOLD
     judge = question.models.judge(question.index, calls)
     with question.watch.step("answer"):
-        return await extract(question.text, question.index, contexts, judge, EXTRACTIVE_SENTENCES, threshold)
+        try:
+            async with asyncio.timeout(question.deadline.remaining() if calls else None):
+                return await extract(question.text, question.index, contexts, judge, EXTRACTIVE_SENTENCES, threshold)
+        except TimeoutError:
+            words = question.models.judge(question.index, calls=False)
+            draft = await extract(question.text, question.index, contexts, words, EXTRACTIVE_SENTENCES, threshold)
+            return replace(draft, warnings=("the deadline passed: the sentences were chosen by their words alone",))
 
 
 async def partial(question: Question, contexts: Sequence[Context], reason: str) -> Draft:

@@ -14,6 +14,7 @@ from graphrag_assets.indexing.asking import Message
 from graphrag_assets.query import Answer, QueryError, ask
 from graphrag_assets.query.drift import folds, normalise
 from graphrag_assets.query.index import Index, open_index
+from graphrag_assets.query.judging import Scorer, Weights
 from graphrag_assets.query.questions import follow_up_questions
 from graphrag_assets.query.routing import choose
 from graphrag_assets.query.writing import Question
@@ -243,6 +244,19 @@ def test_a_deadline_ends_drift_with_what_there_is(index: Index) -> None:
     answer = run(index, "drift", chat, deadline=2.0)
     assert "A mill changed hands [Data: Reports (1)]." in answer.answer
     assert "deadline" in answer.answer
+    assert answer.seconds["total"] < 5
+
+
+def test_a_deadline_holds_without_a_language_model_too(index: Index) -> None:
+    async def slow(question: str, passages: Sequence[str]) -> list[float]:
+        await asyncio.sleep(30)
+        return []
+
+    opened = models(None)
+    object.__setattr__(opened, "reranker", Scorer(slow, Weights(0, 1, 1, 0), "slow"))
+    answer = asyncio.run(ask(index, QUESTION, "basic", models=opened, deadline=0.3))
+    assert "Ada Finch bought the mill" in answer.answer
+    assert "the deadline passed: the sentences were chosen by their words alone" in answer.answer
     assert answer.seconds["total"] < 5
 
 

@@ -61,11 +61,19 @@ def saying(answers: dict[str, str]) -> FakeChat:
         ("学校はいつ開校しましたか？", "basic"),
         ("How did the flood affect life in the village?", "global"),
         ("How much did the loan cost?", "basic"),
+        # words of other languages within English
+        ("When did work at the looms resume?", "basic"),
+        ("Who painted the panorama?", "basic"),
     ],
 )
 def test_rules_read_many_languages(index: Index, question: str, method: str) -> None:
     route = rules(index, question)
     assert (route.method, route.sure) == (method, True), route.why
+
+
+def test_words_of_other_languages_are_none_in_english(index: Index) -> None:
+    for question in ("What does the panorama show?", "Where did the talks resume?", "What is a tra la la?"):
+        assert rules(index, question).method == "basic", question
 
 
 def test_a_model_is_asked_only_where_the_rules_are_not_sure(index: Index) -> None:
