@@ -124,6 +124,24 @@ class Budget:
             tokens = None if self.tokens is None else int(max(0, self.tokens - self.spent_tokens) * part)
         return Budget(usd, tokens, self)
 
+    def room(self, input_usd: float | None, output_usd: float | None, completion: int) -> int | None:
+        """Tokens of a prompt that may be sent now with an answer of so many tokens; None: any number.
+
+        Args:
+            input_usd: USD per prompt token; None: not known, only tokens count.
+            output_usd: USD per token of the answer.
+            completion: Tokens of the answer.
+        """
+        rooms: list[float] = []
+        with self._lock:
+            if self.tokens is not None:
+                held = sum(ticket.tokens for ticket in self._open)
+                rooms.append(self.tokens - self.spent_tokens - held - completion)
+            if self.usd is not None and input_usd:
+                left = self.usd - self.spent_usd - sum(ticket.usd for ticket in self._open)
+                rooms.append((left - completion * (output_usd or 0.0)) / input_usd)
+        return math.floor(min(rooms)) if rooms else None
+
     async def reserve(self, estimate: Estimate) -> Ticket:
         """Set aside what a call may cost; every ticket must be settled.
 

@@ -14,6 +14,7 @@ from graphrag_assets.query.context import REPORTS, Context
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.extractive import overview
 from graphrag_assets.query.global_search import Selected
+from graphrag_assets.query.judging import Judge
 from graphrag_assets.query.result import Draft
 from graphrag_assets.query.retrieving import as_context, near_reports
 from graphrag_assets.query.routing import asks_about_the_whole
@@ -23,6 +24,7 @@ from graphrag_assets.query.searches import (
     NOTHING_FOUND,
     despite,
     extractive,
+    judged,
     may_judge,
     no_reports,
 )
@@ -93,15 +95,20 @@ async def _extractive(question: Question, selected: Sequence[Selected]) -> Draft
     context = as_context(question, found, settings.data_max_tokens)
     if not whole:
         return await extractive(question, [context], story=True)
-    with question.watch.step("answer"):
-        return await overview(question.text, question.index, context, question.models.judge(question.index))
+    return await _overview(question, context)
+
+
+async def _overview(question: Question, context: Context, calls: bool = True) -> Draft:
+    async def answer(judge: Judge) -> Draft:
+        return await overview(question.text, question.index, context, judge)
+
+    return await judged(question, answer, calls)
 
 
 async def _stopped(question: Question, found: _Found, batches: Sequence[Context]) -> Draft:
     """The deadline or the budget ended the search before there was a point: sentences of the reports that say most."""
     if question.whole or asks_about_the_whole(question.text):
-        judge = question.models.judge(question.index, may_judge(question))
-        draft = await overview(question.text, question.index, await _foremost(question), judge)
+        draft = await _overview(question, await _foremost(question), may_judge(question))
     else:
         draft = await extractive(question, batches[:1] or [await _foremost(question)], calls=may_judge(question))
     return replace(despite(draft, found.warnings, found.stopped), notes=found.notes)

@@ -42,6 +42,38 @@ async def embedded(question: Question, tables: Sequence[str], model_id: str = ""
     return found
 
 
+#: Tokens of a prompt beside its context, and of an answer, that a ceiling must leave.
+AROUND, ANSWER = 600, 500
+
+#: Share of the room under a ceiling that is used: providers count some texts as more tokens than we do.
+ROOM = 0.8
+
+#: A context that a ceiling cuts to fewer tokens is not worth a call.
+SMALLEST = 300
+
+
+def affordable(question: Question, model_id: str, wanted: int) -> int:
+    """Tokens of a context that the ceiling of the question allows.
+
+    Args:
+        question: The question.
+        model_id: Entry of completion_models that reads the context.
+        wanted: Tokens that the settings allow.
+
+    Returns:
+        ``wanted`` where there is no ceiling, or where what it leaves is of no use: then the call itself is refused.
+    """
+    if question.models.chat is None or not question.budget.limited:
+        return wanted
+    facts = question.models.facts(model_id) if question.models.facts else None
+    input_usd, output_usd = (facts.input_usd, facts.output_usd) if facts else (None, None)
+    room = question.budget.room(input_usd, output_usd, ANSWER)
+    if room is None:
+        return wanted
+    tokens = int(room * ROOM) - AROUND
+    return min(wanted, tokens) if tokens >= SMALLEST else wanted
+
+
 async def local_context(question: Question, parameters: LocalParameters) -> Context:
     """What local search reads."""
     vector = await embedded(question, [ENTITY_VECTORS], parameters.embedding_model_id)
@@ -57,12 +89,13 @@ async def local_context(question: Question, parameters: LocalParameters) -> Cont
         )
 
 
-async def basic_context(question: Question, by_words: bool = False) -> Context:
+async def basic_context(question: Question, by_words: bool = False, max_tokens: int | None = None) -> Context:
     """What basic search reads.
 
     Args:
         question: The question.
         by_words: By full text alone, without an embedding.
+        max_tokens: Tokens of the context; None: as set.
     """
     settings = question.settings.basic_search
     vector = None if by_words else await embedded(question, [TEXT_UNIT_VECTORS], settings.embedding_model_id)
@@ -73,7 +106,7 @@ async def basic_context(question: Question, by_words: bool = False) -> Context:
             question.text,
             vector,
             settings.k,
-            settings.max_context_tokens,
+            max_tokens or settings.max_context_tokens,
             question.models.tokenizer,
             question.history,
             question.max_turns,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from graphrag_assets.llm.budget import limited_by
@@ -11,10 +11,11 @@ from graphrag_assets.query import drift
 from graphrag_assets.query.context import Context
 from graphrag_assets.query.errors import NoReports, QueryError
 from graphrag_assets.query.extractive import ACCOUNT_THRESHOLD, THRESHOLD, extract
+from graphrag_assets.query.judging import Judge
 from graphrag_assets.query.local import LocalParameters
 from graphrag_assets.query.models import cosine_centre
 from graphrag_assets.query.result import Draft
-from graphrag_assets.query.retrieving import as_context, basic_context, local_context, near_reports, spoken
+from graphrag_assets.query.retrieving import affordable, as_context, basic_context, local_context, near_reports, spoken
 from graphrag_assets.query.writing import Question, write_answer
 from graphrag_assets.text.asked import asks_for_an_account
 
@@ -30,23 +31,36 @@ EXPLORING_SHARE = 0.7
 async def local(question: Question) -> Draft:
     """Local search."""
     settings = question.settings.local_search
-    context = await local_context(question, LocalParameters.of(question.settings, question.level))
+    parameters = LocalParameters.of(question.settings, question.level)
+    tokens = affordable(question, settings.completion_model_id, parameters.max_context_tokens)
+    context = await local_context(question, replace(parameters, max_context_tokens=tokens))
     if question.models.chat is None:
         return await extractive(question, [context, await basic_context(question)])
     if question.auto and (poor := _poor(context, cosine_centre(question.models.embedder.model))):
         return Draft(NOTHING_FOUND, (context,), declined=True, notes={"poor": poor})
     template = question.prompt("local_search_system_prompt", settings.prompt)
-    return await _answer_from(question, "local", "query_local", settings.completion_model_id, template, context)
+    draft = await _answer_from(question, "local", "query_local", settings.completion_model_id, template, context)
+    return _smaller(draft, tokens, parameters.max_context_tokens)
 
 
 async def basic(question: Question) -> Draft:
     """Basic search."""
     settings = question.settings.basic_search
-    context = await basic_context(question)
+    tokens = affordable(question, settings.completion_model_id, settings.max_context_tokens)
+    context = await basic_context(question, max_tokens=tokens)
     if question.models.chat is None:
         return await extractive(question, [context])
     template = question.prompt("basic_search_system_prompt", settings.prompt)
-    return await _answer_from(question, "basic", "query_basic", settings.completion_model_id, template, context)
+    draft = await _answer_from(question, "basic", "query_basic", settings.completion_model_id, template, context)
+    return _smaller(draft, tokens, settings.max_context_tokens)
+
+
+def _smaller(draft: Draft, tokens: int, wanted: int) -> Draft:
+    """Say that the ceiling left less to read, where something was left out for it."""
+    if tokens >= wanted or not any(section.left_out for context in draft.contexts for section in context.sections):
+        return draft
+    told = f"the ceiling of the question left room for {tokens:,} of {wanted:,} tokens of context"
+    return replace(draft, warnings=(*draft.warnings, told))
 
 
 def _poor(context: Context, near: float) -> str:
@@ -128,14 +142,28 @@ async def extractive(question: Question, contexts: Sequence[Context], story: boo
         calls: Whether a model may judge sentences.
     """
     threshold = ACCOUNT_THRESHOLD if story and asks_for_an_account(question.text) else THRESHOLD
-    judge = question.models.judge(question.index, calls)
+
+    async def answer(judge: Judge) -> Draft:
+        return await extract(question.text, question.index, contexts, judge, EXTRACTIVE_SENTENCES, threshold)
+
+    return await judged(question, answer, calls)
+
+
+async def judged(question: Question, answer: Callable[[Judge], Awaitable[Draft]], calls: bool = True) -> Draft:
+    """An extractive draft, judged by a model as long as there is time, else by words.
+
+    Args:
+        question: The question.
+        answer: Makes the draft with a judge.
+        calls: Whether a model may judge at all.
+    """
+    models, index = question.models, question.index
     with question.watch.step("answer"):
         try:
             async with asyncio.timeout(question.deadline.remaining() if calls else None):
-                return await extract(question.text, question.index, contexts, judge, EXTRACTIVE_SENTENCES, threshold)
+                return await answer(models.judge(index, calls))
         except TimeoutError:
-            words = question.models.judge(question.index, calls=False)
-            draft = await extract(question.text, question.index, contexts, words, EXTRACTIVE_SENTENCES, threshold)
+            draft = await answer(models.judge(index, calls=False))
             return replace(draft, warnings=("the deadline passed: the sentences were chosen by their words alone",))
 
 

@@ -184,6 +184,18 @@ def test_a_ceiling_amid_the_steps_leaves_what_was_found(index: Index, llmsim: Ll
     assert found.warnings or not found.explanation["budget"]["reached"]
 
 
+@pytest.mark.parametrize(("method", "tokens"), [("basic", 1650), ("local", 1650)])
+def test_a_ceiling_makes_the_context_smaller_before_it_gives_up(
+    index: Index, llmsim: LlmSim, method: str, tokens: int
+) -> None:
+    found = answer(index, method, max_tokens=tokens)
+    assert not found.extractive
+    assert found.llm["by_stage"][f"query_{method}"]["calls"] == 1
+    assert found.tokens < 500
+    if any(section.left_out for context in found.contexts for section in context.sections):
+        assert "the ceiling of the question left room for" in found.answer
+
+
 def test_settings_hold_a_ceiling(base: Path, llmsim: LlmSim) -> None:
     index = opened(base, llmsim, query={"max_tokens": 0})
     assert "the budget is reached" in answer(index, "basic").answer
