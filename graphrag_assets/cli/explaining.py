@@ -26,7 +26,8 @@ def explanation_lines(explanation: Mapping[str, Any]) -> list[str]:
 
 
 def _route(route: Mapping[str, Any]) -> Iterator[str]:
-    yield f"Search: {route['method']} (chosen by {route['by']}: {route['why']})"
+    given = route["by"] == "given"
+    yield f"Search: {route['method']} " + ("(as asked for)" if given else f"(chosen by {route['by']}: {route['why']})")
     for step in route["fell_back"]:
         yield f"  {step['from']} search was given up for {step['to']} search: {step['why']}"
     if route["alternatives"] and not any(a["calls"] for a in route["alternatives"]):
