@@ -60,7 +60,7 @@ def model_uses(settings: Settings) -> list[ModelUse]:
         stages += ["entity_resolution"] if settings.entity_resolution.llm else []
         stages += ["community_reports"]
     if settings.completion_models:
-        stages += SEARCHES
+        stages += [*SEARCHES, *(["auto_search"] if settings.auto_search.completion_model_id else [])]
     uses = [
         ModelUse(stage, "completion_model_id", "completion_models", getattr(settings, stage).completion_model_id)
         for stage in stages

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dagster as dg
 
 from graphrag_assets import interrupts
-from graphrag_assets.llm.budget import Budget, current_budget
+from graphrag_assets.llm.budget import Budget, current_budgets
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.vectors import load_lancedb
 
@@ -86,7 +86,7 @@ def settings_budget(workspace: Workspace, usd: float | None = None, tokens: int 
 
 def _budget(workspace: Workspace, run_id: str) -> Budget | None:
     """The ceiling of the settings for a run that was started in Dagster; a command sets one for all of its runs."""
-    if current_budget() is not None:
+    if current_budgets():
         return None
     return _BUDGETS.setdefault(run_id, settings_budget(workspace))
 

@@ -96,12 +96,21 @@ class Budget:
         whole: Answers are never limited to what is left (an answer that is cut is of no use to an index; one longer than
             :data:`USUAL_ANSWER` may exceed the budget by what it is longer), and after the first call that does not fit
             none is sent any more, so that those in flight end in peace and the next run goes on from there.
+        part_of: The budget that this one is a share of; see :meth:`share`.
     """
 
-    def __init__(self, usd: float | None = None, tokens: int | None = None, *, whole: bool = False) -> None:
+    def __init__(
+        self,
+        usd: float | None = None,
+        tokens: int | None = None,
+        *,
+        whole: bool = False,
+        part_of: Budget | None = None,
+    ) -> None:
         self.usd = usd
         self.tokens = tokens
         self.whole = whole
+        self.part_of = part_of
         self.spent_usd = 0.0
         self.spent_tokens = 0
         self.refused = 0
@@ -116,8 +125,33 @@ class Budget:
 
     @property
     def reached(self) -> bool:
-        """Whether a call was not sent because of it."""
+        """Whether a call was not sent because of it or of a share of it."""
         return self.refused > 0
+
+    def share(self, part: float) -> Budget:
+        """A budget of a part of what is left, for the steps before the last one; charge calls to both."""
+        with self._lock:
+            usd = None if self.usd is None else max(0.0, self.usd - self.spent_usd) * part
+            tokens = None if self.tokens is None else int(max(0, self.tokens - self.spent_tokens) * part)
+        return Budget(usd, tokens, whole=self.whole, part_of=self)
+
+    def room(self, input_usd: float | None, output_usd: float | None, completion: int) -> int | None:
+        """Tokens of a prompt that may be sent now with an answer of so many tokens; None: any number.
+
+        Args:
+            input_usd: USD per prompt token; None: not known, only tokens count.
+            output_usd: USD per token of the answer.
+            completion: Tokens of the answer.
+        """
+        rooms: list[float] = []
+        with self._lock:
+            if self.tokens is not None:
+                held = sum(ticket.tokens for ticket in self._open)
+                rooms.append(self.tokens - self.spent_tokens - held - completion)
+            if self.usd is not None and input_usd:
+                left = self.usd - self.spent_usd - sum(ticket.usd for ticket in self._open)
+                rooms.append((left - completion * (output_usd or 0.0)) / input_usd)
+        return math.floor(min(rooms)) if rooms else None
 
     async def reserve(self, estimate: Estimate) -> Ticket:
         """Set aside what a call may cost; every ticket must be settled.
@@ -142,7 +176,7 @@ class Budget:
                     self._open.add(ticket)
                     return ticket
                 if not self._open:
-                    self.refused += 1
+                    self._refuse()
                     raise BudgetReached(self._told(estimate))
                 future: asyncio.Future[None] = loop.create_future()
                 self._waiting.append((loop, future))
@@ -167,6 +201,11 @@ class Budget:
             # A loop that was closed in the meantime waits for nothing any more.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_wake, future)
+
+    def _refuse(self) -> None:
+        self.refused += 1
+        if self.part_of is not None:
+            self.part_of._refuse()
 
     def _ticket(self, estimate: Estimate) -> Ticket | None:
         """The longest answer that fits; as long as calls are in flight, no shorter than usual."""
@@ -206,7 +245,8 @@ class Budget:
             parts.append(f"{self.spent_tokens:,} of {self.tokens:,} tokens")
         price = estimate.usd(0)
         cost = f"{estimate.prompt:,} tokens" + ("" if price is None else f", {price:.4f} USD")
-        return f"the budget is reached: {' and '.join(parts)} are spent, and the prompt of the next call has {cost}"
+        which = "the budget" if self.part_of is None else "the budget for the steps before the last one"
+        return f"{which} is reached: {' and '.join(parts)} are spent, and the prompt of the next call has {cost}"
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -214,19 +254,19 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-_CURRENT: ContextVar[Budget | None] = ContextVar("budget", default=None)
+_CURRENT: ContextVar[tuple[Budget, ...]] = ContextVar("budgets", default=())
 
 
 @contextmanager
-def limited_by(budget: Budget | None) -> Iterator[None]:
-    """Charge all calls that are made inside to a budget, those of tasks and threads begun inside too."""
-    token = _CURRENT.set(budget)
+def limited_by(budget: Budget) -> Iterator[None]:
+    """Charge all calls that are made inside to a budget too, those of tasks and threads begun inside included."""
+    token = _CURRENT.set((*_CURRENT.get(), budget))
     try:
         yield
     finally:
         _CURRENT.reset(token)
 
 
-def current_budget() -> Budget | None:
-    """The budget that calls made here are charged to beside that of their gateway."""
+def current_budgets() -> tuple[Budget, ...]:
+    """The budgets that calls made here are charged to beside that of their gateway."""
     return _CURRENT.get()

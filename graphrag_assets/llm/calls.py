@@ -11,7 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from graphrag_assets.llm.budget import Budget, Estimate, Ticket, current_budget
+from graphrag_assets.llm.budget import Budget, Estimate, Ticket, current_budgets
 from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, answer_identity, connect, endpoint
 from graphrag_assets.llm.errors import FATAL, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.limits import Limiter, Reservation, SlidingWindow
@@ -208,7 +208,7 @@ class ModelCalls:
             raise GatewayError(str(self._broken), passing=self._broken.passing)
 
     def _size(self, texts: Sequence[str]) -> _Size:
-        budgets = [b for b in (self._budget, current_budget()) if b is not None and b.limited]
+        budgets = [b for b in (self._budget, *current_budgets()) if b is not None and b.limited]
         tokens = sum(map(self._count, texts)) + _MESSAGE_TOKENS * (len(texts) + 1) if budgets else 0
         return _Size(sum(map(len, texts)), tokens, budgets)
 

@@ -12,9 +12,11 @@ Importing this module is cheap; HTTP and LiteLLM are imported at the first call.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -43,6 +45,10 @@ _TIKTOKEN = frozenset({"openai", "azure"})
 _FOREIGN_WINDOW = 0.8
 
 
+#: Part that calls are booked to where they name none.
+_PART: ContextVar[str] = ContextVar("part", default="")
+
+
 class Gateway:
     """Models, cache, limits and accounts of one run, in one event loop.
 
@@ -67,6 +73,7 @@ class Gateway:
         self._vectors: dict[str, Vectors] = {}
         self._calls: dict[str, ModelCalls] = {}
         self._usage: dict[tuple[str, str], StageUsage] = {}
+        self._bookings = itertools.count(1)
 
     async def __aenter__(self) -> Self:
         """Open the cache."""
@@ -185,8 +192,25 @@ class Gateway:
                 totals.setdefault(stage, StageUsage()).add(usage)
         return totals
 
+    @contextmanager
+    def booking(self) -> Iterator[Callable[[], dict[str, StageUsage]]]:
+        """Book apart what is asked inside, such as for one of several questions at the same time.
+
+        Returns:
+            What it cost so far, by stage. Afterwards it is part of the whole.
+        """
+        part = f"booking {next(self._bookings)}"
+        token = _PART.set(part)
+        try:
+            yield lambda: self.usage(part)
+        finally:
+            _PART.reset(token)
+            for stage, usage in self.usage(part).items():
+                del self._usage[stage, part]
+                self._account(stage).add(usage)
+
     def _account(self, stage: str, part: str = "") -> StageUsage:
-        return self._usage.setdefault((stage, part), StageUsage())
+        return self._usage.setdefault((stage, part or _PART.get()), StageUsage())
 
     def _chat(self, model_id: str) -> Answers:
         if model_id not in self._answers:

@@ -127,6 +127,19 @@ def test_never_exceeded_by_calls_that_keep_to_their_limits(
     asyncio.run(main())
 
 
+def test_a_share_is_charged_beside_the_whole() -> None:
+    async def main() -> None:
+        whole = Budget(tokens=1000)
+        whole.settle(await whole.reserve(Estimate("m", 100)), 100)
+        part = whole.share(0.5)
+        assert (part.tokens, part.usd) == (450, None)
+        with pytest.raises(BudgetReached, match="the budget for the steps before the last one is reached"):
+            await part.reserve(Estimate("m", 500))
+        assert whole.reached
+
+    asyncio.run(main())
+
+
 def ask_under(budget: Budget | None, root: Path, llmsim: LlmSim, count: int, **chat: object) -> list[object]:
     async def main() -> list[object]:
         async with Gateway(workspace(root, llmsim, chat=dict(chat)), budget) as gateway:
