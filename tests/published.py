@@ -41,21 +41,26 @@ class HashEmbedder:
 
 
 def publish(
-    base: Path, rows: Mapping[str, Rows], embedder: Any = None, info: Mapping[str, Any] | None = None
+    base: Path | str,
+    rows: Mapping[str, Rows],
+    embedder: Any = None,
+    info: Mapping[str, Any] | None = None,
+    endpoint_url: str | None = None,
 ) -> Manifest:
     """Publish rows of the published tables, with link tables and vectors made from them.
 
     Args:
-        base: Storage folder.
+        base: Storage folder or address.
         rows: Rows by table: documents, text_units, entities, relationships, covariates, communities, community_reports,
             entity_aliases. Columns that are left out get neutral values.
         embedder: Has model, dimension and encode(texts); None: :class:`HashEmbedder`.
         info: Facts for the manifest.
+        endpoint_url: Server of an object store.
     """
     full = {name: [_complete(tables_by_name()[name], row) for row in rows.get(name, [])] for name in _SOURCES}
     full |= _links(full)
     arrow = {t.name: t.from_rows(full.get(t.name, [])) for t in tables.PUBLISHED}
-    filesystem = open_filesystem(str(base))
+    filesystem = open_filesystem(str(base), endpoint_url)
     data = {name: parquet.to_bytes(table, tables_by_name()[name]) for name, table in arrow.items()}
     embedder = embedder or HashEmbedder()
     store = VectorStore(filesystem, embedder.model, embedder.dimension)

@@ -122,6 +122,29 @@ def query(question: str, root: Path | None, as_json: bool, verbose: bool, **opti
 
 
 @main.command()
+@click.argument("query", required=False)
+@click.option("--snapshot", help="Id of an older snapshot (default: the published one).")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="Form of the rows.",
+)
+@click.option("--tables", is_flag=True, help="List the tables and their columns (as without a query).")
+@_common
+def sql(
+    query: str | None, snapshot: str | None, form: str, tables: bool, root: Path | None, as_json: bool, verbose: bool
+) -> None:
+    """Run one SQL query that reads the tables of a snapshot; without a query, list them."""
+    from graphrag_assets.cli.sql import sql_command
+
+    workspace = _prepare(root, verbose)
+    sql_command(workspace, None if tables else query, snapshot=snapshot, form="json" if as_json else form)
+
+
+@main.command()
 @_common
 def status(root: Path | None, as_json: bool, verbose: bool) -> None:
     """Show what is published, what is waiting, and what failed."""
