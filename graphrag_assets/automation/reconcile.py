@@ -28,6 +28,7 @@ from graphrag_assets.automation.processes import PROCESS_TAG, alone, end_dead_ru
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
 from graphrag_assets.storage.parquet import read_table
+from graphrag_assets.storage.snapshots import is_kept
 
 if TYPE_CHECKING:
     from graphrag_assets.storage.snapshots import Manifest
@@ -72,7 +73,7 @@ def mass_deletion(index: Index, found: Inventory) -> str:
     """
     published = index.snapshots.current()
     before = published.tables["documents"].rows if published else 0
-    if published is None or not before:
+    if published is None or not before or is_kept(published, replace=False):
         return ""
     where = f"the input {index.input.base} ({index.input.setting})"
     mend = "mend the input, or run graphrag-assets index --allow-empty (in Dagster: allow_empty: true in the config)"
@@ -131,7 +132,12 @@ class Reconciled:
 
 
 def reconcile(
-    defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, *, allow_empty: bool = False
+    defs: dg.Definitions,
+    index: Index,
+    instance: dg.DagsterInstance,
+    *,
+    allow_empty: bool = False,
+    replace: bool = False,
 ) -> Reconciled:
     """Look at the input, compute what is missing and publish, in runs of this process.
 
@@ -142,6 +148,7 @@ def reconcile(
         index: The workspace.
         instance: Where runs and materializations are recorded.
         allow_empty: Whether an input that lost all its documents, or a folder of them, may empty the index.
+        replace: Whether an imported snapshot may be replaced.
 
     Raises:
         RunFailedError: A run failed; what was published stays.
@@ -151,14 +158,19 @@ def reconcile(
     end_dead_runs(instance, home)
     with alone(home), running(home) as process:
         try:
-            return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}, allow_empty)
+            return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}, allow_empty, replace)
         except BaseException:
             end_runs(instance, [process], "interrupted before the run began its first step")
             raise
 
 
 def _reconcile(
-    defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, tags: Mapping[str, str], allow_empty: bool
+    defs: dg.Definitions,
+    index: Index,
+    instance: dg.DagsterInstance,
+    tags: Mapping[str, str],
+    allow_empty: bool,
+    replace: bool,
 ) -> Reconciled:
     """The reconcile itself.
 
@@ -168,6 +180,7 @@ def _reconcile(
         instance: Where runs and materializations are recorded.
         tags: Tags of all runs.
         allow_empty: Whether the index may be emptied.
+        replace: Whether an imported snapshot may be replaced.
     """
     restore_history(index, instance)
     config = {"ops": {"inventory": {"config": {"allow_empty": allow_empty}}}}
@@ -183,9 +196,10 @@ def _reconcile(
     for group in contiguous(work.batches, order, MOST_BATCHES_IN_A_RUN):
         _run(defs, instance, tags, batch_assets, group)
     metadata: dict[str, dict[str, Any]] = {}
+    publishing = {"ops": {"index_snapshot": {"config": {"replace_imported": replace}}}}
     if work.publish:
         corpus_assets = [asset for stage in work.corpus_stages for asset in STAGE_ASSETS[stage]]
-        metadata = _run(defs, instance, tags, [*corpus_assets, "index_snapshot"], [])
+        metadata = _run(defs, instance, tags, [*corpus_assets, "index_snapshot"], [], publishing)
     current = index.snapshots.current()
     new = current is not None and (published is None or current.id != published.id)
     return Reconciled(changes, work, current, new, metadata)
@@ -195,7 +209,7 @@ def changes_since(index: Index, published: Manifest | None, inventory: pa.Table)
     """Documents by what happened to them since the published snapshot: what people asked to be brought up to date."""
     rejected = count_unusable(index.build.read("rejected_inputs", columns=["reason"])["reason"].to_pylist())
     before = {}
-    if published:
+    if published and not is_kept(published, replace=False):
         file = published.tables["documents"].path
         before = versions(read_table(index.storage, file, ["id", "content_hash"]), "id")
     return asdict(compare(before, versions(inventory), rejected))

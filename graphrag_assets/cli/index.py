@@ -18,7 +18,7 @@ from graphrag_assets.input.folder import require_input
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import INPUT_BASE, FileSystem, StorageError, open_filesystem, require_writable
-from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
+from graphrag_assets.storage.snapshots import Manifest, SnapshotStore, is_kept, kept_message
 
 if TYPE_CHECKING:
     from graphrag_assets.automation.reconcile import Reconciled
@@ -37,10 +37,11 @@ def open_places(workspace: Workspace) -> tuple[FileSystem, FileSystem]:
         fail(str(error), "storage")
 
 
-def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = False) -> None:
+def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = False, replace: bool = False) -> None:
     """Reconcile, then print what was done."""
     started = time.monotonic()
     source, storage = open_places(workspace)
+    _require_no_import(storage, replace)
     require_input(source)
     _require_pipeline(workspace)
     if nothing_to_do(workspace, source, storage):
@@ -55,7 +56,7 @@ def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = Fa
     else:
         require_writable(storage)
         with progress_on_terminal():
-            reconciled, usage = _reconcile(workspace, allow_empty)
+            reconciled, usage = _reconcile(workspace, allow_empty, replace)
         written = int(reconciled.metadata.get("community_reports", {}).get("reports_written", 0))
         reports = {"written": written, "reused": _reports(reconciled.snapshot) - written}
         report = summary(
@@ -73,6 +74,13 @@ def index_command(workspace: Workspace, *, as_json: bool, allow_empty: bool = Fa
         print_json(report)
     else:
         click.echo(describe(report))
+
+
+def _require_no_import(storage: FileSystem, replace: bool) -> None:
+    """End the command where an imported snapshot is published, which the documents of the input would replace."""
+    published = SnapshotStore(storage).current()
+    if published is not None and is_kept(published, replace):
+        fail(kept_message(published), "snapshot")
 
 
 def _require_pipeline(workspace: Workspace) -> None:
@@ -94,7 +102,7 @@ def _reports(manifest: Manifest | None) -> int:
     return manifest.tables["community_reports"].rows if manifest else 0
 
 
-def _reconcile(workspace: Workspace, allow_empty: bool) -> tuple[Reconciled, dict[str, Any]]:
+def _reconcile(workspace: Workspace, allow_empty: bool, replace: bool) -> tuple[Reconciled, dict[str, Any]]:
     """Run the reconcile in this process."""
     from graphrag_assets.assets.build import build_definitions
     from graphrag_assets.assets.memory import spare_memory
@@ -107,7 +115,7 @@ def _reconcile(workspace: Workspace, allow_empty: bool) -> tuple[Reconciled, dic
     with open_instance(workspace) as instance:
         try:
             index = Index(root=str(workspace.root))
-            done = reconcile(build_definitions(workspace), index, instance, allow_empty=allow_empty)
+            done = reconcile(build_definitions(workspace), index, instance, allow_empty=allow_empty, replace=replace)
         except RunFailedError as error:
             root = shlex.quote(str(workspace.root))
             log = f"Log of run {error.run_id}: graphrag-assets ui --root {root} (page /runs/{error.run_id})"

@@ -87,6 +87,28 @@ def init(
     click.echo(f"  graphrag-assets index --root {target}")
 
 
+@main.command("import")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["graphrag"]), default="graphrag", show_default=True)
+@click.option(
+    "--vectors",
+    type=click.Choice(["auto", "keep", "embed"]),
+    default="auto",
+    show_default=True,
+    help="Keep the vectors of the source where its settings name the model of this workspace (auto), keep them on your "
+    "word (keep), or embed all texts anew (embed).",
+)
+@click.option("--replace", is_flag=True, help="Take the place of a snapshot that is published; it is kept.")
+@_common
+def import_(
+    directory: Path, form: str, vectors: Any, replace: bool, root: Path | None, as_json: bool, verbose: bool
+) -> None:
+    """Publish the index in DIRECTORY, which Microsoft GraphRAG wrote, as a snapshot of this workspace."""
+    from graphrag_assets.cli.exchange import import_command
+
+    import_command(_prepare(root, verbose), directory, vectors=vectors, replace=replace, as_json=as_json)
+
+
 @main.command()
 @click.option("--method", type=click.Choice(["standard", "fast"]), help="Method for this run (default: settings).")
 @click.option(
@@ -94,14 +116,17 @@ def init(
     is_flag=True,
     help="Delete all documents where the input holds none any more, or those of a folder that cannot be read.",
 )
+@click.option("--replace", is_flag=True, help="Take the place of an imported snapshot; it is kept.")
 @_common
-def index(method: str | None, allow_empty: bool, root: Path | None, as_json: bool, verbose: bool) -> None:
+def index(
+    method: str | None, allow_empty: bool, replace: bool, root: Path | None, as_json: bool, verbose: bool
+) -> None:
     """Bring the index to the state of the input, then publish a snapshot."""
     from graphrag_assets.cli.index import index_command
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    index_command(_prepare(root, verbose), as_json=as_json, allow_empty=allow_empty)
+    index_command(_prepare(root, verbose), as_json=as_json, allow_empty=allow_empty, replace=replace)
 
 
 @main.command()
