@@ -30,6 +30,9 @@ class HashEmbedder:
     async def embed(self, texts: Sequence[str], kind: str, stage: str) -> np.ndarray:
         return self.encode(texts)
 
+    async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[np.ndarray, np.ndarray]:
+        return self.encode(texts), np.arange(len(texts))
+
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         out = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for i, text in enumerate(texts):

@@ -93,3 +93,28 @@ def origin(manifest: Manifest) -> str:
     """Where a snapshot comes from, in words."""
     imported = manifest.info.get("imported")
     return f"imported from {imported['from']}" if imported else "made by graphrag-assets index"
+
+
+def export_command(workspace: Workspace, target: Path, *, form: str, snapshot: str | None, as_json: bool) -> None:
+    """Write a snapshot in the format of another program."""
+    from graphrag_assets.exchange import graphs
+    from graphrag_assets.exchange.exporting import Snapshot, export, write_graphrag
+
+    _, storage = open_places(workspace)
+    store = SnapshotStore(storage)
+    manifest = store.get(snapshot) if snapshot else store.current()
+    if manifest is None:
+        fail(f"nothing is published at {storage.base}: run graphrag-assets index first", "no_snapshot")
+    writers = {
+        "graphrag": write_graphrag,
+        "graphml": graphs.write_graphml,
+        "neo4j": graphs.write_neo4j,
+        "csv": graphs.write_csv,
+    }
+    files = export(Snapshot(storage, manifest), target, writers[form])
+    if as_json:
+        print_json({"snapshot": manifest.id, "format": form, "directory": str(target.absolute()), "files": files})
+        return
+    click.echo(f"Wrote snapshot {manifest.id} to {target}:")
+    for file in files:
+        click.echo(f"  {file}")

@@ -110,6 +110,24 @@ def import_(
 
 
 @main.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["graphrag", "graphml", "neo4j", "csv"]),
+    required=True,
+    help="graphrag: what Microsoft GraphRAG reads, with vectors; graphml, neo4j, csv: the graph for graph tools.",
+)
+@click.option("--snapshot", help="Id of an older snapshot (default: the published one).")
+@_common
+def export(directory: Path, form: str, snapshot: str | None, root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Write a snapshot into DIRECTORY, a new folder, for another program."""
+    from graphrag_assets.cli.exchange import export_command
+
+    export_command(_prepare(root, verbose), directory, form=form, snapshot=snapshot, as_json=as_json)
+
+
+@main.command()
 @click.option("--method", type=click.Choice(["standard", "fast"]), help="Method for this run (default: settings).")
 @click.option(
     "--allow-empty",

@@ -38,8 +38,7 @@ def convert(source: Source, count_tokens: Callable[[str], int], findings: Findin
     claims = convert_claims(given["covariates"], entities, known, findings)
     no_text_unit(entities, "entities", lambda row: str(row["title"]), findings)
     no_text_unit(relationships, "relationships", lambda row: str(row["id"]), findings)
-    added = {place for kind, _, place, _ in findings.rows if kind == "entity_added"}
-    communities = convert_communities(given["communities"], entities, relationships, merged, added, known, findings)
+    communities = convert_communities(given["communities"], entities, relationships, merged, known, findings)
     titles = {entity["id"]: entity["title"] for entity in entities}
     reports = convert_reports(given["community_reports"], communities, titles, findings)
     numbers = {
@@ -76,7 +75,7 @@ def rejected_inputs(source: Source, findings: Findings) -> pa.Table:
     """Every finding as a row, beside what an export of ours told already."""
     names = contracts.REJECTED_INPUTS.column_names
     told = [{name: text(row.get(name)) for name in names} for row in source.tables.get("rejected_inputs", [])]
-    rows = {tuple(row[name] for name in names) for row in (*told, *findings.rejected_inputs())}
+    rows = {tuple(row[name] for name in names) for row in (*told, *findings.rejected_inputs(kept=not source.record))}
     return contracts.REJECTED_INPUTS.from_rows([dict(zip(names, row, strict=True)) for row in sorted(rows)])
 
 

@@ -110,11 +110,16 @@ class Findings:
             for (table, kind), places in sorted(groups.items())
         ]
 
-    def rejected_inputs(self) -> list[dict[str, str]]:
-        """Every finding as a row of the table rejected_inputs, each once."""
+    def rejected_inputs(self, *, kept: bool = True) -> list[dict[str, str]]:
+        """Every finding on a row as a row of the table rejected_inputs, each once.
+
+        Args:
+            kept: Also what stays as it was; an export of ours holds the rows on that already.
+        """
         found = {
             (table, place, kind, "; ".join(part for part in (detail, f"{KINDS[kind][0]}: {KINDS[kind][1]}") if part))
             for kind, table, place, detail in self.rows
+            if kind != "check" and (kept or KINDS[kind][0] != KEPT)
         }
         return [
             dict(zip(("file", "location", "reason", "detail"), (f"{table}.parquet", *rest), strict=True))

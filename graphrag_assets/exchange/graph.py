@@ -107,7 +107,7 @@ def _entity_row(entity: Row, known_units: Known, findings: Findings) -> Row:
     description = next(filter(None, described), "")
     kinds = [text(e.get("type")) for e in (entity, *others)]
     kind = next(filter(None, kinds), "")
-    seen = strings(entity.get("descriptions")) if "descriptions" in entity else []
+    seen = strings(entity.get("descriptions")) if "descriptions" in entity else sorted({*filter(None, described[:1])})
     own_votes = [v for v in cells(entity.get("types")) if isinstance(v, dict) and v.get("type") is not None]
     votes = own_votes if own_votes and own_votes[0]["type"] == kind else _votes(kind, kinds, len(units))
     return {
@@ -120,7 +120,7 @@ def _entity_row(entity: Row, known_units: Known, findings: Findings) -> Row:
         "frequency": len(units),
         "degree": integer(entity.get("degree")),
         "types": votes,
-        "descriptions": sorted({*seen, *filter(None, described)}) if others or not seen else seen,
+        "descriptions": sorted({*seen, *filter(None, described)}) if others else seen,
         "aliases": strings(entity.get("aliases")),
     }
 
@@ -204,7 +204,7 @@ def _relationship_row(relationship: Row, ends: tuple[str, str], known_units: Kno
         "weight": weight,
         "combined_degree": integer(relationship.get("combined_degree")),
         "text_unit_ids": units,
-        "descriptions": strings(relationship.get("descriptions")) or [description] * bool(description),
+        "descriptions": strings(relationship.get("descriptions", description)),
     }
 
 

@@ -17,7 +17,6 @@ def convert_communities(
     entities: Rows,
     relationships: Rows,
     merged: dict[str, str],
-    added: set[str],
     known_units: Known,
     findings: Findings,
 ) -> Rows:
@@ -28,7 +27,6 @@ def convert_communities(
         entities: Converted rows.
         relationships: Converted rows.
         merged: Ids of entities that were merged into others.
-        added: Titles of entities that only relationships named: the clustering knew them, its lists of members do not.
         known_units: Text units that exist.
         findings: Takes what is wrong.
     """
@@ -50,7 +48,7 @@ def convert_communities(
     children: dict[int, list[int]] = {}
     for row in rows:
         children.setdefault(row["parent"], []).append(row["community"])
-    inside = _relationships_inside(rows, entities, relationships, added)
+    inside = _relationships_inside(rows, entities, relationships)
     units_of = {e["id"]: e["text_unit_ids"] for e in entities} | {r["id"]: r["text_unit_ids"] for r in relationships}
     return [
         _community_row(row, sorted(children.get(row["community"], [])), inside[i], units_of, known_units, findings)
@@ -93,12 +91,10 @@ def _find_parents(rows: Rows, findings: Findings) -> None:
             findings.add("parent", "communities", row["community"], f"{stated} is now {parent}")
 
 
-def _relationships_inside(
-    rows: Rows, entities: Rows, relationships: Rows, added: set[str]
-) -> list[tuple[list[str], set[str]]]:
-    """For each community the relationships with both ends in it, sorted, and those it may list beside them.
+def _relationships_inside(rows: Rows, entities: Rows, relationships: Rows) -> list[tuple[list[str], set[str]]]:
+    """For each community the relationships with both ends in it, and those that its list may hold beside them.
 
-    These lead to an entity that was added, and stand in its list.
+    An end of these is in no community at all: the clustering knew it, and no table of entities did.
     """
     id_of = {entity["title"]: entity["id"] for entity in entities}
     of_entity: dict[str, set[int]] = {}
@@ -106,16 +102,19 @@ def _relationships_inside(
         for own in row["entity_ids"]:
             of_entity.setdefault(own, set()).add(i)
     found: list[list[str]] = [[] for _ in rows]
-    outside: dict[str, tuple[set[int], bool]] = {}
+    outside: dict[str, set[int] | None] = {}
     for relationship in relationships:
-        ends = (relationship["source"], relationship["target"])
-        a, b = (of_entity.get(id_of[end], set()) for end in ends)
-        for i in a & b:
-            found[i].append(relationship["id"])
-        if not added.isdisjoint(ends):
-            outside[relationship["id"]] = (a | b, added.issuperset(ends))
-    listed = [[own for own in strings(row.get("relationship_ids")) if own in outside] for row in rows]
-    return [(sorted(own), {r for r in listed[i] if i in outside[r][0] or outside[r][1]}) for i, own in enumerate(found)]
+        a, b = (of_entity.get(id_of[relationship[end]]) for end in ("source", "target"))
+        if a is None or b is None:
+            outside[relationship["id"]] = a or b
+        else:
+            for i in a & b:
+                found[i].append(relationship["id"])
+    more = []
+    for i, row in enumerate(rows):
+        listed = [own for own in strings(row.get("relationship_ids")) if own in outside]
+        more.append({own for own in listed if (held_by := outside[own]) is None or i in held_by})
+    return list(zip(found, more, strict=True))
 
 
 def _community_row(

@@ -87,7 +87,7 @@ class Known:
             named: Ids.
             missing: Takes those that do not exist.
         """
-        found = {}
+        found: dict[str, None] = {}
         for own in named:
             if (as_known := self.find(own)) is not None:
                 found[as_known] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,14 +61,12 @@ def open_source(folder: Path, findings: Findings) -> Source:
     Raises:
         ExchangeError: There is no index, or one of a version that is not read; the message names what was found.
     """
-    import json
-
     tables_folder, legacy = _locate(folder)
     settings = _settings([folder, tables_folder, tables_folder.parent])
     record: dict[str, Any] = {}
     for place in (tables_folder, tables_folder.parent):
         if (place / RECORD).is_file():
-            record = json.loads((place / RECORD).read_text(encoding="utf-8"))
+            record = _record(place / RECORD)
             break
     names = (*REQUIRED, *OPTIONAL, *(("nodes",) if legacy else OWN))
     tables: dict[str, Rows] = {}
@@ -83,6 +82,16 @@ def open_source(folder: Path, findings: Findings) -> Source:
             "converts it), then import it"
         )
     return Source(tables_folder, _version(tables, legacy), tables, settings, record)
+
+
+def _record(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ExchangeError(f"{file} is damaged: export the snapshot again, or remove the file")
+    return found
 
 
 def _locate(folder: Path) -> tuple[Path, bool]:

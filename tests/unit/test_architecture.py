@@ -26,7 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "storage": {"ids", "settings", "machine"},
     "input": {"text", "storage", *COMMON},
     "query": {"storage", "llm", "text", *COMMON},
-    "exchange": {"indexing", "storage", "llm", "text", *COMMON},
+    "exchange": {"indexing", "storage", "llm", "text", "__version__", *COMMON},
     "ids": set(),
     "settings": {"ids", "settings_sections"},
     "settings_sections": set(),
