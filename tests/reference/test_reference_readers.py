@@ -6,7 +6,6 @@ Needs an environment with Microsoft GraphRAG, which cannot be this one (its pins
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -34,15 +33,6 @@ VECTORS = {
 }
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def reference_python() -> str:
-    """Python of an environment with Microsoft GraphRAG."""
-    python = os.environ.get("GRAPHRAG_REFERENCE_PYTHON")
-    if not python:
-        pytest.skip("Microsoft GraphRAG is not installed: run make reference, or set GRAPHRAG_REFERENCE_PYTHON")
-    return python
 
 
 @dataclass(frozen=True)
