@@ -13,6 +13,9 @@ from graphrag_assets.exchange.values import Row, Rows, as_json, integer, strings
 #: Characters from the beginning of a text unit in which metadata is looked for.
 _LONGEST_METADATA = 4_000
 
+#: Characters at the end of a text unit that are looked for first.
+_PROBE = 48
+
 #: What is left where an encoder cut a character in two.
 _CUT = "\ufffd"
 
@@ -168,6 +171,9 @@ def place(document: str, content: str, after: int) -> tuple[int, int, str]:
     Returns:
         First character, the character after the last one (0, 0 where it is not found), and the text of the unit.
     """
+    last_line = content.rstrip(f"{_CUT} \t\r\n").rsplit("\n", 1)[-1].strip(_CUT)
+    if last_line[-_PROBE:] not in document:  # what is not there is told without looking for its parts
+        return 0, 0, content
     for whole in dict.fromkeys((content, content.rstrip(_CUT), content.lstrip(_CUT), content.strip(_CUT))):
         heads = [i + 1 for i, character in enumerate(whole[:_LONGEST_METADATA]) if character == "\n"]
         for head in (0, *heads):

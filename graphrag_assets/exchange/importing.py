@@ -97,12 +97,13 @@ async def import_graphrag(
     tables = convert(source, count, findings)
     async with Gateway(workspace) as gateway:
         embedder = choose(workspace, gateway)
-        given = read_vectors(source, folder) if policy != "embed" else {}
-        kept = {
-            name: vectors
-            for name, vectors in given.items()
-            if policy == "keep" or same_model(source, workspace, embedder.model, name)
-        }
+        wanted = [
+            name
+            for name in _TABLES
+            if policy == "keep" or (policy == "auto" and same_model(source, workspace, embedder.model, name))
+        ]
+        given = read_vectors(source, folder) if wanted else {}
+        kept = {name: given[name] for name in wanted if name in given}
         made, told = await _all_vectors(tables, kept, embedder, findings)
         usage = gateway.usage()
     described, vector_ids = _write_vectors(made, embedder.model, storage)

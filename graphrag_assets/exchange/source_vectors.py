@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from graphrag_assets.exchange.source import Source, settings_value
+from graphrag_assets.exchange.source import ExchangeError, Source, settings_value
 from graphrag_assets.exchange.values import integer, text
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS
@@ -37,13 +37,22 @@ def read_vectors(source: Source, root: Path) -> dict[str, Vectors]:
     Args:
         source: The index.
         root: Folder that the import was asked for; a relative address of the settings is relative to it.
+
+    Raises:
+        ExchangeError: They cannot be read.
     """
     found: dict[str, Vectors] = {}
     readers = (_inside_entities(source), _from_files(source.folder), _from_lancedb(_databases(source, root)))
-    for reader in readers:
-        for name, rows in reader:
-            if vectors := _by_id(rows):
-                found[name] = vectors
+    try:
+        for reader in readers:
+            for name, rows in reader:
+                if vectors := _by_id(rows):
+                    found[name] = vectors
+    except (pa.ArrowException, OSError, RuntimeError, ValueError) as error:
+        told = " ".join(str(error).split())
+        raise ExchangeError(
+            f"the vectors of the source cannot be read ({told}): let all be made anew with --vectors embed"
+        ) from error
     return found
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
 Row = dict[str, Any]
 Rows = list[Row]
+
+#: An item of a written list: in quotes, or without.
+_ITEM = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s,\[\]'"]+)""")
 
 #: Largest number that the link tables hold.
 LARGEST = 2**31 - 1
@@ -49,9 +54,26 @@ def cells(value: Any) -> list[Any]:
     """A cell that holds a list: arrays and tuples are lists, one value is a list of one, nothing is an empty one."""
     if hasattr(value, "tolist"):
         value = value.tolist()
+    if isinstance(value, str) and value.startswith("[") and value.endswith("]"):
+        value = _written_list(value)
     if isinstance(value, list | tuple):
         return [item for item in value if not is_missing(item)]
     return [] if is_missing(value) or value == "" else [value]
+
+
+def _written_list(value: str) -> Any:
+    """A list that went through a CSV file: as JSON, as Python or as numpy writes it; else the text itself."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found = read(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        # Python joins strings that stand side by side, which is how numpy writes an array of them
+        if isinstance(found, list) and (len(found) != 1 or ("\n" not in value and "' '" not in value)):
+            return found
+    if "{" in value:
+        return value
+    return ["".join(parts) for parts in _ITEM.findall(value)]
 
 
 def strings(value: Any) -> list[str]:

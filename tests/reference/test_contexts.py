@@ -300,8 +300,7 @@ def test_no_report_is_sent_beside_those_of_its_children(both: Both, level: int) 
         children.setdefault(row["parent"], []).append(row["community"])
 
     def below(community: int) -> set[int]:
-        found = {c for child in children.get(community, []) for c in (child, *below(child))}
-        return found
+        return {c for child in children.get(community, []) for c in (child, *below(child))}
 
     # a report may stand beside those below it only where these do not cover all of its members
     size = {r["community"]: r["size"] for r in both.index.rows("select community, size from communities")}

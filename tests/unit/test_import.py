@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from graphrag_assets.cli.main import main
 from graphrag_assets.exchange.corpus import place
+from graphrag_assets.exchange.values import strings
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.query import Index, open_index
 from graphrag_assets.storage.filesystem import open_filesystem
@@ -301,6 +302,41 @@ def test_text_units_in_version_2_and_numpy_lists(tmp_path: Path) -> None:
     assert report["version"] == "2"
     assert index.rows("select distinct raw_data from documents") == [{"raw_data": '{"author": "Ada", "year": 1934}'}]
     assert index.rows("select document_id from text_units where id = 'u3'") == [{"document_id": "d1"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.array(["a", "b", "a"], dtype=object), ["a", "b"]),
+        (("a", None, math.nan), ["a"]),
+        (None, []),
+        ("a", ["a"]),
+        ("['a', 'b']", ["a", "b"]),
+        ("['a' 'b'\n 'c']", ["a", "b", "c"]),
+        ('["a", "b"]', ["a", "b"]),
+        ("[a, b]", ["a", "b"]),
+        ("[]", []),
+        ("['a']", ["a"]),
+    ],
+)
+def test_lists_in_all_their_forms(value: Any, expected: list[str]) -> None:
+    assert strings(value) == expected
+
+
+def test_an_index_without_rows(tmp_path: Path) -> None:
+    empty = {name: rows[:0] for name, rows in sound().items() if name in ("text_units", "entities", "relationships")}
+    report, index = imported(tmp_path, empty)
+    assert report["tables"]["entities"] == 0
+    assert index.manifest.vectors["entity_description"].dimension == HashEmbedder.dimension
+
+
+def test_vectors_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", sound())
+    (source / "embeddings.entity_description.parquet").write_bytes(b"x")
+    done = run(tmp_path / "root", "import", source, "--vectors", "keep")
+    assert done.exit_code == 1
+    assert "--vectors embed" in done.stderr
+    assert run(tmp_path / "root", "import", source, "--vectors", "embed").exit_code == 0
 
 
 @pytest.mark.parametrize(
