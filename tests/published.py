@@ -30,6 +30,9 @@ class HashEmbedder:
     async def embed(self, texts: Sequence[str], kind: str, stage: str) -> np.ndarray:
         return self.encode(texts)
 
+    async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[np.ndarray, np.ndarray]:
+        return self.encode(texts), np.arange(len(texts))
+
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         out = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for i, text in enumerate(texts):
@@ -41,21 +44,26 @@ class HashEmbedder:
 
 
 def publish(
-    base: Path, rows: Mapping[str, Rows], embedder: Any = None, info: Mapping[str, Any] | None = None
+    base: Path | str,
+    rows: Mapping[str, Rows],
+    embedder: Any = None,
+    info: Mapping[str, Any] | None = None,
+    endpoint_url: str | None = None,
 ) -> Manifest:
     """Publish rows of the published tables, with link tables and vectors made from them.
 
     Args:
-        base: Storage folder.
+        base: Storage folder or address.
         rows: Rows by table: documents, text_units, entities, relationships, covariates, communities, community_reports,
             entity_aliases. Columns that are left out get neutral values.
         embedder: Has model, dimension and encode(texts); None: :class:`HashEmbedder`.
         info: Facts for the manifest.
+        endpoint_url: Server of an object store.
     """
     full = {name: [_complete(tables_by_name()[name], row) for row in rows.get(name, [])] for name in _SOURCES}
     full |= _links(full)
     arrow = {t.name: t.from_rows(full.get(t.name, [])) for t in tables.PUBLISHED}
-    filesystem = open_filesystem(str(base))
+    filesystem = open_filesystem(str(base), endpoint_url)
     data = {name: parquet.to_bytes(table, tables_by_name()[name]) for name, table in arrow.items()}
     embedder = embedder or HashEmbedder()
     store = VectorStore(filesystem, embedder.model, embedder.dimension)

@@ -48,8 +48,10 @@ def differences(info: Mapping[str, Any], workspace: Workspace) -> dict[str, dict
 
     Returns:
         By setting: its value in the ``index`` and ``now``, empty where nothing differs. A snapshot of an older release
-        tells its method only.
+        tells its method only; nothing differs from an imported one, which these settings did not make.
     """
+    if "imported" in info:
+        return {}
     then = info.get("settings") or {"method": info.get("method")}
     return {
         name: {"index": then[name], "now": value}

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
 from graphrag_assets import __version__
 from graphrag_assets.assets.built_with import built_with
@@ -26,7 +27,7 @@ from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.filesystem import FileSystem
-from graphrag_assets.storage.snapshots import Manifest, VectorTable
+from graphrag_assets.storage.snapshots import Manifest, VectorTable, is_kept, kept_message
 from graphrag_assets.storage.vectors import VectorStore, read_marker
 
 SNAPSHOT = "index_snapshot"
@@ -188,6 +189,12 @@ def snapshot_metadata(storage: FileSystem, manifest: Manifest) -> dict[str, Any]
     }
 
 
+class SnapshotConfig(dg.Config):
+    """What a person may allow where a snapshot is published."""
+
+    replace_imported: bool = Field(False, description="Take the place of an imported snapshot.")
+
+
 def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     """Declare index_snapshot with the checks that it has to pass."""
 
@@ -207,9 +214,13 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
     )
     @fails_at_once
     def index_snapshot(
-        context: dg.AssetExecutionContext, index: Index
+        context: dg.AssetExecutionContext, config: SnapshotConfig, index: Index
     ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
         give_back_memory()
+        current = index.snapshots.current()
+        if current is not None and is_kept(current, config.replace_imported):
+            mend = "in Dagster: replace_imported: true in the config"
+            raise dg.Failure(f"{kept_message(current)}; {mend}", allow_retries=False)
         prints = index.fingerprints()
         for name in ("documents", "text_units", "extraction_status"):
             all_there(index.build.ref(name, prints.batches), prints.batches)

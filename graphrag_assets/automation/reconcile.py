@@ -25,9 +25,11 @@ from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.history import restore_history
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
 from graphrag_assets.automation.processes import PROCESS_TAG, alone, end_dead_runs, end_runs, running
+from graphrag_assets.automation.wish import Wish
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
 from graphrag_assets.storage.parquet import read_table
+from graphrag_assets.storage.snapshots import is_kept
 
 if TYPE_CHECKING:
     from graphrag_assets.storage.snapshots import Manifest
@@ -72,7 +74,7 @@ def mass_deletion(index: Index, found: Inventory) -> str:
     """
     published = index.snapshots.current()
     before = published.tables["documents"].rows if published else 0
-    if published is None or not before:
+    if published is None or not before or is_kept(published, replace=False):
         return ""
     where = f"the input {index.input.base} ({index.input.setting})"
     mend = "mend the input, or run graphrag-assets index --allow-empty (in Dagster: allow_empty: true in the config)"
@@ -130,19 +132,6 @@ class Reconciled:
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What a person asked for beside bringing the index up to date.
-
-    Args:
-        allow_empty: Whether an input that lost all its documents, or a folder of them, may empty the index.
-        recluster: Make all communities afresh.
-    """
-
-    allow_empty: bool = False
-    recluster: bool = False
-
-
 def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, wish: Wish | None = None) -> Reconciled:
     """Look at the input, compute what is missing and publish, in runs of this process.
 
@@ -197,7 +186,9 @@ def _reconcile(
     metadata: dict[str, dict[str, Any]] = {}
     if work.publish:
         corpus_assets = [asset for stage in work.corpus_stages for asset in STAGE_ASSETS[stage]]
-        config = _config("communities", recluster=True) if wish.recluster else {}
+        config = _config("index_snapshot", replace_imported=wish.replace)
+        if wish.recluster:
+            config["ops"] |= _config("communities", recluster=True)["ops"]
         metadata = _run(defs, instance, tags, [*corpus_assets, "index_snapshot"], [], config)
     current = index.snapshots.current()
     new = current is not None and (published is None or current.id != published.id)
@@ -213,7 +204,7 @@ def changes_since(index: Index, published: Manifest | None, inventory: pa.Table)
     """Documents by what happened to them since the published snapshot: what people asked to be brought up to date."""
     rejected = count_unusable(index.build.read("rejected_inputs", columns=["reason"])["reason"].to_pylist())
     before = {}
-    if published:
+    if published and not is_kept(published, replace=False):
         file = published.tables["documents"].path
         before = versions(read_table(index.storage, file, ["id", "content_hash"]), "id")
     return asdict(compare(before, versions(inventory), rejected))

@@ -11,6 +11,7 @@ import click
 
 from graphrag_assets.automation.instance import has_history
 from graphrag_assets.automation.plan import last_inventory, nothing_to_do
+from graphrag_assets.automation.wish import Wish
 from graphrag_assets.cli.notes import notes, rejections
 from graphrag_assets.cli.output import fail, print_json, table
 from graphrag_assets.cli.showing import progress_on_terminal
@@ -18,7 +19,7 @@ from graphrag_assets.input.folder import require_input
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import INPUT_BASE, FileSystem, StorageError, open_filesystem, require_writable
-from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
+from graphrag_assets.storage.snapshots import Manifest, SnapshotStore, is_kept, kept_message
 
 if TYPE_CHECKING:
     from graphrag_assets.automation.reconcile import Reconciled
@@ -46,10 +47,9 @@ def open_places(workspace: Workspace) -> tuple[FileSystem, FileSystem]:
 
 def index_command(
     workspace: Workspace,
+    wish: Wish,
     *,
     as_json: bool,
-    allow_empty: bool = False,
-    recluster: bool = False,
     usd: float | None = None,
     tokens: int | None = None,
 ) -> None:
@@ -57,17 +57,17 @@ def index_command(
 
     Args:
         workspace: Root and settings.
+        wish: What is asked for beside bringing the index up to date.
         as_json: Print one JSON object.
-        allow_empty: Whether the index may be emptied.
-        recluster: Make all communities afresh.
         usd: Most USD to spend; None: as set.
         tokens: Most tokens to spend; None: as set.
     """
     started = time.monotonic()
     source, storage = open_places(workspace)
+    _require_no_import(storage, wish.replace)
     require_input(source)
     _require_pipeline(workspace)
-    if not recluster and nothing_to_do(workspace, source, storage):
+    if not wish.recluster and nothing_to_do(workspace, source, storage):
         if not has_history(workspace):
             _restore_history(workspace)
         manifest = SnapshotStore(storage).current()
@@ -79,7 +79,7 @@ def index_command(
     else:
         require_writable(storage)
         with progress_on_terminal():
-            reconciled, usage = _reconcile(workspace, allow_empty, recluster, usd, tokens)
+            reconciled, usage = _reconcile(workspace, wish, usd, tokens)
         written = int(reconciled.metadata.get("community_reports", {}).get("reports_written", 0))
         reports = {"written": written, "reused": _reports(reconciled.snapshot) - written}
         report = summary(
@@ -97,6 +97,13 @@ def index_command(
         print_json(report)
     else:
         click.echo(describe(report))
+
+
+def _require_no_import(storage: FileSystem, replace: bool) -> None:
+    """End the command where an imported snapshot is published, which the documents of the input would replace."""
+    published = SnapshotStore(storage).current()
+    if published is not None and is_kept(published, replace):
+        fail(kept_message(published), "snapshot")
 
 
 def _require_pipeline(workspace: Workspace) -> None:
@@ -119,7 +126,7 @@ def _reports(manifest: Manifest | None) -> int:
 
 
 def _reconcile(
-    workspace: Workspace, allow_empty: bool, recluster: bool, usd: float | None, tokens: int | None
+    workspace: Workspace, wish: Wish, usd: float | None, tokens: int | None
 ) -> tuple[Reconciled, dict[str, Any]]:
     """Run the reconcile in this process, within a budget."""
     from graphrag_assets.assets.build import build_definitions
@@ -127,7 +134,7 @@ def _reconcile(
     from graphrag_assets.assets.models import RUN_USAGE, settings_budget
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
-    from graphrag_assets.automation.reconcile import RunFailedError, Wish, reconcile
+    from graphrag_assets.automation.reconcile import RunFailedError, reconcile
     from graphrag_assets.llm.budget import limited_by
 
     spare_memory()
@@ -135,7 +142,7 @@ def _reconcile(
     with limited_by(budget), open_instance(workspace) as instance:
         try:
             index = Index(root=str(workspace.root))
-            done = reconcile(build_definitions(workspace), index, instance, Wish(allow_empty, recluster))
+            done = reconcile(build_definitions(workspace), index, instance, wish)
         except RunFailedError as error:
             if budget.reached:
                 spent = {"spent_usd": round(budget.spent_usd, 8), "spent_tokens": budget.spent_tokens}

@@ -88,6 +88,46 @@ def init(
     click.echo(f"  graphrag-assets index --root {target}")
 
 
+@main.command("import")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["graphrag"]), default="graphrag", show_default=True)
+@click.option(
+    "--vectors",
+    type=click.Choice(["auto", "keep", "embed"]),
+    default="auto",
+    show_default=True,
+    help="Keep the vectors of the source where its settings name the model of this workspace (auto), keep them on your "
+    "word (keep), or embed all texts anew (embed).",
+)
+@click.option("--replace", is_flag=True, help="Take the place of a snapshot that is published; it is kept.")
+@_common
+def import_(
+    directory: Path, form: str, vectors: Any, replace: bool, root: Path | None, as_json: bool, verbose: bool
+) -> None:
+    """Publish the index in DIRECTORY, which Microsoft GraphRAG wrote, as a snapshot of this workspace."""
+    from graphrag_assets.cli.exchange import import_command
+
+    import_command(_prepare(root, verbose), directory, vectors=vectors, replace=replace, as_json=as_json)
+
+
+@main.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["graphrag", "graphml", "neo4j", "csv"]),
+    required=True,
+    help="graphrag: what Microsoft GraphRAG reads, with vectors; graphml, neo4j, csv: the graph for graph tools.",
+)
+@click.option("--snapshot", help="Id of an older snapshot (default: the published one).")
+@_common
+def export(directory: Path, form: str, snapshot: str | None, root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Write a snapshot into DIRECTORY, a new folder, for another program."""
+    from graphrag_assets.cli.exchange import export_command
+
+    export_command(_prepare(root, verbose), directory, form=form, snapshot=snapshot, as_json=as_json)
+
+
 @main.command()
 @click.option("--method", type=click.Choice(["standard", "fast"]), help="Method for this run (default: settings).")
 @click.option(
@@ -96,6 +136,7 @@ def init(
     help="Delete all documents where the input holds none any more, or those of a folder that cannot be read.",
 )
 @click.option("--recluster", is_flag=True, help="Make all communities afresh, instead of keeping those that there are.")
+@click.option("--replace", is_flag=True, help="Take the place of an imported snapshot; it is kept.")
 @click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Most to spend (default: settings).")
 @click.option("--budget-tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings).")
 @_common
@@ -103,6 +144,7 @@ def index(
     method: str | None,
     allow_empty: bool,
     recluster: bool,
+    replace: bool,
     budget: float | None,
     budget_tokens: int | None,
     root: Path | None,
@@ -110,18 +152,13 @@ def index(
     verbose: bool,
 ) -> None:
     """Bring the index to the state of the input, then publish a snapshot."""
+    from graphrag_assets.automation.wish import Wish
     from graphrag_assets.cli.index import index_command
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    index_command(
-        _prepare(root, verbose),
-        as_json=as_json,
-        allow_empty=allow_empty,
-        recluster=recluster,
-        usd=budget,
-        tokens=budget_tokens,
-    )
+    wish = Wish(allow_empty, recluster, replace)
+    index_command(_prepare(root, verbose), wish, as_json=as_json, usd=budget, tokens=budget_tokens)
 
 
 @main.command()
@@ -164,6 +201,29 @@ def query(question: str, root: Path | None, as_json: bool, verbose: bool, **opti
     from graphrag_assets.cli.query import query_command
 
     query_command(_prepare(root, verbose), question, as_json=as_json, **options)
+
+
+@main.command()
+@click.argument("query", required=False)
+@click.option("--snapshot", help="Id of an older snapshot (default: the published one).")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="Form of the rows.",
+)
+@click.option("--tables", is_flag=True, help="List the tables and their columns (as without a query).")
+@_common
+def sql(
+    query: str | None, snapshot: str | None, form: str, tables: bool, root: Path | None, as_json: bool, verbose: bool
+) -> None:
+    """Run one SQL query that reads the tables of a snapshot; without a query, list them."""
+    from graphrag_assets.cli.sql import sql_command
+
+    workspace = _prepare(root, verbose)
+    sql_command(workspace, None if tables else query, snapshot=snapshot, form="json" if as_json else form)
 
 
 @main.command()

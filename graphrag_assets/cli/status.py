@@ -14,6 +14,7 @@ import click
 from graphrag_assets.assets.built_with import differences, told
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.automation.plan import last_inventory, missing_work
+from graphrag_assets.cli.exchange import finding_lines
 from graphrag_assets.cli.index import open_places, pruned, pruned_line, text_unit_counts, text_unit_line
 from graphrag_assets.cli.output import print_json, table
 from graphrag_assets.input.folder import InputError, require_input
@@ -60,6 +61,8 @@ def _published(manifest: Manifest | None, storage: FileSystem) -> dict[str, Any]
         "snapshot": manifest.id,
         "created": manifest.created,
         "method": manifest.info.get("method"),
+        "imported": manifest.info.get("imported"),
+        "import_findings": manifest.info.get("import_findings") or [],
         "tables": {name: file.rows for name, file in sorted(manifest.tables.items())},
         "vectors": {name: vectors.model for name, vectors in sorted(manifest.vectors.items())},
         "text_units": text_unit_counts(storage, manifest),
@@ -98,6 +101,14 @@ def _rejected(workspace: Workspace, storage: FileSystem) -> list[dict[str, Any]]
     return rows
 
 
+def _made(published: dict[str, Any]) -> str:
+    """How a snapshot came about."""
+    imported = published["imported"]
+    if not imported:
+        return f"method {published['method']}"
+    return f"imported from {imported['from']} (Microsoft GraphRAG, schema of version {imported['version']})"
+
+
 def _describe(report: dict[str, Any]) -> str:
     published, waiting = report["published"], report["waiting"]
     lines = [f"Workspace {report['root']}, method {report['method']}"]
@@ -108,15 +119,19 @@ def _describe(report: dict[str, Any]) -> str:
         lines.append(f"Nothing is indexed yet. {wait}{first}run graphrag-assets index --root {report['root']}")
     else:
         lines += [
-            f"Published: snapshot {published['snapshot']} of {published['created']}, method {published['method']}",
+            f"Published: snapshot {published['snapshot']} of {published['created']}, {_made(published)}",
             text_unit_line(published["text_units"]),
             *pruned_line(published["pruned"]),
             "",
             table([{"table": n, "rows": r} for n, r in published["tables"].items()], ["table", "rows"]),
             "",
         ]
+    if published and published["import_findings"]:
+        lines += [*finding_lines(published["import_findings"])[1:], ""]
     files = waiting["files"]
-    if problem := waiting.get("problem"):
+    if published and published["imported"]:
+        lines.append("It was imported: what is in the input is indexed only by graphrag-assets index --replace.")
+    elif problem := waiting.get("problem"):
         lines.append(f"Waiting: {problem}")
     elif any(files.values()) or waiting["batches"] or waiting["stages"]:
         seen = ", ".join(f"{count} {name}" for name, count in files.items() if count) or "none changed"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.query.errors import NoSnapshotError, QueryError
+from graphrag_assets.query.sql import lock, select
 from graphrag_assets.query.vectors import VectorIndex
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.storage import engine, tables
@@ -23,6 +24,7 @@ from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotS
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 #: A row of a query: column name -> value.
 Record = dict[str, Any]
@@ -55,6 +57,25 @@ class Index:
     def settings(self) -> Settings:
         """Settings of the workspace."""
         return self.workspace.settings
+
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection of the caller's own, with a view for every table: it reads this snapshot and nothing else.
+
+        The caller closes it.
+        """
+        connection = engine.connect(self.filesystem)
+        _create_views(connection, self.filesystem, self.manifest)
+        lock(connection, self.filesystem, self.manifest)
+        return connection
+
+    def sql(self, query: str) -> pa.Table:
+        """All rows of one SQL query over the views of the snapshot.
+
+        Raises:
+            QueryError: It is no query that reads, or the database refuses it.
+        """
+        with self.connection() as connection:
+            return select(connection, query).read_all()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Record]:
         """Run one SQL query over the views of the snapshot; safe to call from several threads.

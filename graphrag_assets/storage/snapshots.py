@@ -122,6 +122,25 @@ def content_hash(tables: Mapping[str, TableFile], vectors: Mapping[str, VectorTa
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+def is_kept(published: Manifest, replace: bool) -> bool:
+    """Whether a snapshot stays published where an index is made of the input: it was imported, and nobody said otherwise.
+
+    Args:
+        published: The published snapshot.
+        replace: Whether it may be replaced.
+    """
+    return "imported" in published.info and not replace
+
+
+def kept_message(published: Manifest) -> str:
+    """Why nothing is made of the input, and how to have it made all the same."""
+    return (
+        f"snapshot {published.id} was imported from {published.info['imported']['from']}; an index of the documents in "
+        "the input would take its place: graphrag-assets index --replace does so (the snapshot is kept, and --snapshot "
+        "still reads it)"
+    )
+
+
 class SnapshotStore:
     """Publishes and opens the snapshots of a storage base.
 

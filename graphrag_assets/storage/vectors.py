@@ -132,13 +132,14 @@ class VectorStore:
         filesystem: The storage base.
         model: Identity of the embedding model.
         dimension: Length of a vector.
+        path: Folder of the tables; None: the one of the model, where ``index`` keeps its vectors.
     """
 
-    def __init__(self, filesystem: FileSystem, model: str, dimension: int) -> None:
+    def __init__(self, filesystem: FileSystem, model: str, dimension: int, path: str | None = None) -> None:
         self.filesystem = filesystem
         self.model = model
         self.dimension = dimension
-        self.path = database_path(model, dimension)
+        self.path = path or database_path(model, dimension)
         self._database: lancedb.DBConnection | None = None
 
     @property

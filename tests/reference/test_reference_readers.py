@@ -6,7 +6,6 @@ Needs an environment with Microsoft GraphRAG, which cannot be this one (its pins
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -34,15 +33,6 @@ VECTORS = {
 }
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def reference_python() -> str:
-    """Python of an environment with Microsoft GraphRAG."""
-    python = os.environ.get("GRAPHRAG_REFERENCE_PYTHON")
-    if not python:
-        pytest.skip("Microsoft GraphRAG is not installed: run make reference, or set GRAPHRAG_REFERENCE_PYTHON")
-    return python
 
 
 @dataclass(frozen=True)
@@ -234,6 +224,26 @@ def assert_equals_tables(index: Indexed, records: dict[str, list[dict[str, str]]
         for row in rows:
             assert {"id": row["id"]} | ours[section][row["id"]] == row, section
             assert section != "reports" or levels[row["id"]] <= level
+
+
+def test_an_export_is_read_with_the_settings_beside_it(fast: Indexed, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert workspaces.invoke("export", "--root", fast.root, "--format", "graphrag", out).code == 0
+    load = "import sys; from graphrag.config.load_config import load_config; load_config(sys.argv[1])"
+    fast.environment["GRAPHRAG_API_KEY"] = "none"
+    fast.run("-c", load, str(out))
+    settings = yaml.safe_load((out / "settings.yaml").read_text(encoding="utf-8"))
+    offline = {"type": "offline", "model_provider": "offline", "model": "offline"}
+    settings["completion_models"] = {"default_completion_model": offline}
+    settings["embedding_models"] = {"default_embedding_model": offline}
+    (out / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    asked = ("--entity", fast.entity["id"], "--text-unit", fast.entity["text_unit_ids"][0], "--levels", "0")
+    seen = json.loads(fast.run(str(READER), str(out), *asked))
+    assert not seen["errors"], seen["errors"]
+    assert seen["rows"] == {name: len(fast.rows(name)) for name in seen["rows"]}
+    for name, table in VECTORS.items():
+        assert seen["vectors"][name]["ids"] == seen["vectors"][name]["nearest_is_itself"] == len(fast.rows(table))
+    assert fast.entity["title"] in {row["entity"] for row in seen["local 0"]["records"]["entities"]}
 
 
 @pytest.fixture

@@ -69,15 +69,34 @@ def _components(p: Published) -> Integers:
 
 
 def _nesting(p: Published) -> list[Violation]:
+    return tree_is_sound(p) + _members_nest(p)
+
+
+def tree_is_sound(p: Published, orphans: bool = False) -> list[Violation]:
+    """Parents are one level above, and parents and children agree.
+
+    Args:
+        p: The tables.
+        orphans: Whether a community below level 0 may have no parent.
+    """
+    wrong = "p.community is null or p.level <> c.level - 1"
+    wrong = f"c.parent <> -1 and ({wrong})" if orphans else wrong
     queries = {
-        "communities: parent does not exist one level above": """
+        "communities: parent does not exist one level above": f"""
             select c.community as place from communities c left join communities p on p.community = c.parent
-            where if(c.level = 0, c.parent <> -1, p.community is null or p.level <> c.level - 1)""",
+            where if(c.level = 0, c.parent <> -1, {wrong})""",  # noqa: S608 (one of two conditions above)
         "communities: children are not the communities that name it as parent": """
             with named as (
                 select parent, list(community order by community) as children from communities group by parent)
             select c.community as place from communities c left join named n on n.parent = c.community
             where c.children <> coalesce(n.children, [])""",
+    }
+    return [v for message, query in queries.items() for v in p.faults(message, query, "communities")]
+
+
+def _members_nest(p: Published) -> list[Violation]:
+    """Members of a community are those of its children; communities are numbered without gaps."""
+    queries = {
         "communities: member that the parent does not hold": """
             with m as (select community, parent, level, unnest(entity_ids) as id from communities)
             select concat(c.id, ' in community ', c.community) as place from m c
@@ -100,11 +119,22 @@ def _content(p: Published) -> list[Violation]:
     lengths = pc.list_value_length(p.column("communities", "entity_ids")).to_numpy(zero_copy_only=False)
     size = p.column("communities", "size").to_numpy(zero_copy_only=False)
     found = violation("communities: size is not the number of members", (size != lengths) | (size < 1), numbers)
+    return found + members_and_relationships(p)
+
+
+def members_and_relationships(p: Published, more: bool = False) -> list[Violation]:
+    """Members are in the order of the entities, each once; the relationships are those inside.
+
+    Args:
+        p: The tables.
+        more: Whether relationships may be listed that lead outside.
+    """
+    numbers = p.column("communities", "community")
     rows, members = p.list_positions("communities", "entity_ids", "entities")
     falling = np.zeros(len(numbers), dtype=np.bool_)
     falling[rows[1:][(np.diff(rows) == 0) & (np.diff(members) <= 0)]] = True
-    found += violation("communities: members repeated or not in the order of the entities", falling, numbers)
-    inside = """
+    found = violation("communities: members repeated or not in the order of the entities", falling, numbers)
+    inside = f"""
         with m as (select community, unnest(entity_ids) as id from communities),
              titled as (select m.community, e.title from m join entities e using (id)),
              expected as (
@@ -113,7 +143,7 @@ def _content(p: Published) -> list[Violation]:
              listed as (select community, unnest(relationship_ids) as id from communities)
         select concat(coalesce(l.id, e.id), ' in community ', coalesce(l.community, e.community)) as place
         from expected e full join listed l on l.community = e.community and l.id = e.id
-        where l.id is null or e.id is null"""
+        where l.id is null{" or e.id is null" * (not more)}"""  # noqa: S608 (no data)
     message = "communities: relationship_ids are not the relationships inside"
     return found + p.faults(message, inside, "communities", "entities", "relationships")
 

@@ -22,10 +22,15 @@ def _unique_pairs(p: Published) -> list[Violation]:
     query = """select concat_ws(' / ', least(source, target), greatest(source, target)) as place from relationships
         group by least(source, target), greatest(source, target) having count(*) > 1"""
     found = p.faults("relationships: several rows for one pair of entities", query, "relationships")
+    return found + ends_of_relationships(p)
+
+
+def ends_of_relationships(p: Published) -> list[Violation]:
+    """Both ends of a relationship are entities, and two different ones."""
     same = pc.equal(p.column("relationships", "source"), p.column("relationships", "target")).to_numpy(
         zero_copy_only=False
     )
-    found += violation("relationships: an entity with itself", same, p.column("relationships", "source"))
+    found = violation("relationships: an entity with itself", same, p.column("relationships", "source"))
     for end in ("source", "target"):
         missing = positions(p.column("relationships", end), p.column("entities", "title")) < 0
         found += violation(f"relationships: {end} is no entity", missing, p.column("relationships", end))
@@ -36,11 +41,11 @@ def _degrees(p: Published) -> list[Violation]:
     titles = p.column("entities", "title")
     source = positions(p.column("relationships", "source"), titles)
     target = positions(p.column("relationships", "target"), titles)
-    ends = np.concatenate([source, target])
-    expected = np.bincount(ends[ends >= 0], minlength=len(titles))
+    known = (source >= 0) & (target >= 0)
+    pairs = np.unique(np.sort(np.stack([source[known], target[known]], axis=1), axis=1), axis=0)
+    expected = np.bincount(pairs.ravel(), minlength=len(titles))
     degree = p.column("entities", "degree").to_numpy(zero_copy_only=False)
     found = violation("entities: degree is not the number of neighbours", degree != expected, titles)
-    known = (source >= 0) & (target >= 0)
     combined = p.column("relationships", "combined_degree").to_numpy(zero_copy_only=False)
     wrong = np.zeros(len(combined), dtype=np.bool_)
     wrong[known] = combined[known] != expected[source[known]] + expected[target[known]]
@@ -50,14 +55,26 @@ def _degrees(p: Published) -> list[Violation]:
 
 def _frequency(p: Published) -> list[Violation]:
     """Frequency is the number of text units, each once and in order; nothing comes from nowhere."""
+    return frequency_is_counted(p) + named_by_text_units(p)
+
+
+def named_by_text_units(p: Published) -> list[Violation]:
+    """Each entity and relationship has a text unit that it was read from."""
+    found = []
+    for table in ("entities", "relationships"):
+        lengths = pc.list_value_length(p.column(table, "text_unit_ids")).to_numpy(zero_copy_only=False)
+        found += violation(f"{table}: no text unit names it", lengths == 0, p.column(table, "id"))
+    return found
+
+
+def frequency_is_counted(p: Published) -> list[Violation]:
+    """Frequency is the number of text units, each once and in order."""
     titles = p.column("entities", "title")
     lengths = pc.list_value_length(p.column("entities", "text_unit_ids")).to_numpy(zero_copy_only=False)
     frequency = p.column("entities", "frequency").to_numpy(zero_copy_only=False)
     found = violation("entities: frequency is not the number of text units", frequency != lengths, titles)
     for table in ("entities", "relationships"):
         places = p.column(table, "id")
-        lengths = pc.list_value_length(p.column(table, "text_unit_ids")).to_numpy(zero_copy_only=False)
-        found += violation(f"{table}: no text unit names it", lengths == 0, places)
         rows, units = p.list_positions(table, "text_unit_ids", "text_units")
         falling = np.zeros(len(places), dtype=np.bool_)
         falling[rows[1:][(np.diff(rows) == 0) & (np.diff(units) <= 0)]] = True

@@ -1,0 +1,93 @@
+"""SQL over a snapshot: a view for every table, reading only, and nothing but the files of the snapshot.
+
+The connection is locked once the views exist: no other file or address can be read, nothing can be written, no
+extension loaded, no setting changed. So a query from anywhere (a model, a web form) can do no more than read the index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphrag_assets.query.errors import QueryError
+from graphrag_assets.storage import tables
+from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.snapshots import Manifest
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class View:
+    """One table of a snapshot as SQL sees it.
+
+    Args:
+        name: Name of the view.
+        rows: Its rows.
+        columns: Name, SQL type and meaning of each column.
+    """
+
+    name: str
+    rows: int
+    columns: tuple[tuple[str, str, str], ...]
+
+
+def lock(connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest) -> None:
+    """Let a connection read the tables of a snapshot, and do nothing else from now on.
+
+    Args:
+        connection: Has its views.
+        filesystem: The storage base.
+        manifest: The snapshot.
+    """
+    files = ", ".join("'" + filesystem.uri(f.path).replace("'", "''") + "'" for f in manifest.tables.values())
+    connection.execute(f"set allowed_paths = [{files}]")
+    connection.execute("set enable_external_access = false")
+    connection.execute("set python_enable_replacements = false")
+    connection.execute("set lock_configuration = true")
+
+
+def describe(connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> list[View]:
+    """The views with their columns, in the order in which people read the tables."""
+    found = []
+    for contract in tables.PUBLISHED:
+        meaning = {column.name: column.description for column in contract.columns}
+        shown = connection.execute(f'describe "{contract.name}"').fetchall()
+        columns = tuple((str(row[0]), str(row[1]), meaning.get(str(row[0]), "")) for row in shown)
+        file = manifest.tables.get(contract.name)
+        found.append(View(contract.name, file.rows if file else 0, columns))
+    return found
+
+
+def select(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
+    """Run one query, all rows of it, in pieces as they are read.
+
+    Args:
+        connection: From :func:`open_views`.
+        sql: One statement that reads: select, with, from, values, describe, summarize, show.
+
+    Raises:
+        QueryError: It is no such statement, or the database refuses it; the message is one line.
+    """
+    import duckdb
+
+    try:
+        statements = connection.extract_statements(sql)
+        kinds = [statement.type.name for statement in statements]
+        if kinds != ["SELECT"]:
+            found = f"found {' and '.join(kinds)}" if kinds else "found none"
+            raise QueryError(f"sql: one query that reads is expected, such as select …; {found}")
+        return connection.sql(sql).to_arrow_reader()
+    except duckdb.Error as error:
+        raise QueryError(told(error)) from error
+
+
+def told(error: Exception) -> str:
+    """An error of the database in one line; where a table or a column is not there, those that are."""
+    text = str(error)
+    message = " ".join(text.split("\n\nLINE ")[0].split())
+    if "Table with name" in message or "Referenced table" in message:
+        return f"sql: {message.split(' Did you mean')[0]} The tables are {', '.join(t.name for t in tables.PUBLISHED)}."
+    return f"sql: {message}"
