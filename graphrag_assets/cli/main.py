@@ -269,6 +269,44 @@ def snapshots_show(snapshot: str | None, root: Path | None, as_json: bool, verbo
     show_command(_prepare(root, verbose), snapshot, as_json=as_json)
 
 
+@snapshots.command("diff")
+@click.argument("earlier", required=False)
+@click.argument("later", required=False)
+@click.option("--examples", type=click.IntRange(min=0), default=5, show_default=True, help="Names of each kind.")
+@_common
+def snapshots_diff(
+    earlier: str | None, later: str | None, examples: int, root: Path | None, as_json: bool, verbose: bool
+) -> None:
+    """Show what differs between two snapshots (default: the published one and the one before it)."""
+    from graphrag_assets.cli.snapshots import diff_command
+
+    diff_command(_prepare(root, verbose), earlier, later, examples=examples, as_json=as_json)
+
+
+@snapshots.command("rollback")
+@click.argument("snapshot")
+@_common
+def snapshots_rollback(snapshot: str, root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Publish an older snapshot again."""
+    from graphrag_assets.cli.snapshots import rollback_command
+
+    rollback_command(_prepare(root, verbose), snapshot, as_json=as_json)
+
+
+@snapshots.command("prune")
+@click.option("--keep", type=click.IntRange(min=1), help="How many of the newest stay.")
+@click.option("--older-than", "days", type=click.FloatRange(min=0), metavar="DAYS", help="Age from which they go.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would go.")
+@_common
+def snapshots_prune(
+    keep: int | None, days: float | None, dry_run: bool, root: Path | None, as_json: bool, verbose: bool
+) -> None:
+    """Remove old snapshots; never the published one, nor what another one needs."""
+    from graphrag_assets.cli.snapshots import prune_command
+
+    prune_command(_prepare(root, verbose), keep=keep, days=days, dry_run=dry_run, as_json=as_json)
+
+
 @main.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -195,6 +195,12 @@ class SnapshotStore:
 
     def _published(self) -> list[str]:
         return sorted({str(json.loads(self.filesystem.read(path))["snapshot"]) for path in self._log()})
+
+    def forget(self, snapshots: Collection[str]) -> None:
+        """Remove the log entries of snapshots that were removed; the newest entry, which is the pointer, stays."""
+        for path in self._log()[:-1]:
+            if json.loads(self.filesystem.read(path))["snapshot"] in snapshots:
+                self.filesystem.delete(path)
 
     def stage(self, run: str, name: str, data: bytes, rows: int) -> TableFile:
         """Write one table of a snapshot that is being built; nobody reads it before it is published.
