@@ -15,16 +15,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.query.errors import NoSnapshotError, QueryError
+from graphrag_assets.query.filters import Filter
+from graphrag_assets.query.scope import Scope, ScopedTable
 from graphrag_assets.query.stored import StoredTable
 from graphrag_assets.query.vectors import VectorIndex
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.storage import engine, tables
 from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
-from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore
+from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore, VectorTable
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+#: What vectors stand for, by the name of their table.
+VECTOR_TABLES = {
+    tables.TEXT_UNIT_VECTORS: "text_units",
+    tables.ENTITY_VECTORS: "entities",
+    tables.REPORT_VECTORS: "community_reports",
+}
 
 #: A row of a query: column name -> value.
 Record = dict[str, Any]
@@ -37,12 +46,23 @@ class Index:
         filesystem: The storage base.
         manifest: The snapshot.
         workspace: Root and settings; None: this folder and the defaults, with the embedded models.
+        whole: The same snapshot without a filter, whose files are shared; with ``scope``.
+        scope: What lies inside a filter on documents: nothing else can be read through this index; None: no filter.
     """
 
-    def __init__(self, filesystem: FileSystem, manifest: Manifest, workspace: Workspace | None = None) -> None:
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        manifest: Manifest,
+        workspace: Workspace | None = None,
+        whole: Index | None = None,
+        scope: Scope | None = None,
+    ) -> None:
         self.filesystem = filesystem
         self.manifest = manifest
         self.workspace = workspace or Workspace(root=Path.cwd(), settings=Settings.model_validate({}))
+        self.whole = whole or self
+        self.scope = scope
         self._vectors: dict[str, VectorIndex] = {}
         self._tables: dict[str, StoredTable] = {}
         self._kept: dict[str, Any] = {}
@@ -81,11 +101,30 @@ class Index:
         with self._lock:
             if self._opened is None:
                 self._opened = engine.connect(self.filesystem)
-                _create_views(self._opened, self.filesystem, self.manifest)
+                _create_views(self._opened, self.filesystem, self.manifest, self.scope)
             return self._opened
 
-    def table(self, name: str) -> StoredTable | None:
+    def within(self, documents: Filter | None) -> Index:
+        """The same snapshot, of which only what lies inside a filter on documents can be read.
+
+        Args:
+            documents: The filter; None: everything.
+
+        Raises:
+            QueryError: The filter names what there is not, or leaves no document.
+        """
+        if documents is None:
+            return self
+        scope = Scope(self.whole.stored, documents)
+        return Index(self.filesystem, self.manifest, self.workspace, self.whole, scope)
+
+    def table(self, name: str) -> StoredTable | ScopedTable | None:
         """A table for look-ups by key; None where the snapshot does not hold it, or no row of it."""
+        stored = self.whole.stored(name)
+        return ScopedTable(stored, name, self.scope) if stored is not None and self.scope is not None else stored
+
+    def stored(self, name: str) -> StoredTable | None:
+        """A table with all its rows, whatever the filter: for what tells of no document, such as counts of words."""
         described = self.manifest.tables.get(name)
         if described is None or not described.rows:
             return None
@@ -114,6 +153,9 @@ class Index:
 
     def count(self, table: str) -> int:
         """Rows of a table, as the manifest says; 0 for a table that the snapshot does not hold."""
+        inside = self.scope.count(table) if self.scope is not None else None
+        if inside is not None:
+            return inside
         file = self.manifest.tables.get(table)
         return file.rows if file else 0
 
@@ -132,8 +174,14 @@ class Index:
                         f"snapshot {self.snapshot} holds no vectors {name!r} (it holds {held}): "
                         "run graphrag-assets index again"
                     )
-                self._vectors[name] = VectorIndex(self.filesystem, described)
+                self._vectors[name] = self._vector_index(name, described)
             return self._vectors[name]
+
+    def _vector_index(self, name: str, described: VectorTable) -> VectorIndex:
+        if self.scope is None:
+            return VectorIndex(self.filesystem, described)
+        scope, table = self.scope, VECTOR_TABLES[name]
+        return VectorIndex(self.filesystem, described, lambda: scope.ids(table))
 
     def close(self) -> None:
         """Close the database connection."""
@@ -171,8 +219,10 @@ def open_index(base: str, snapshot: str | None = None, workspace: Workspace | No
     return Index(filesystem, manifest, workspace)
 
 
-def _create_views(connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest) -> None:
-    """One view a table; a table that the snapshot lacks is empty, so that every query finds its columns."""
+def _create_views(
+    connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest, scope: Scope | None = None
+) -> None:
+    """One view a table, of the rows inside a scope; a table that the snapshot lacks is empty."""
     for contract in tables.PUBLISHED:
         file = manifest.tables.get(contract.name)
         if file is None:
@@ -181,7 +231,9 @@ def _create_views(connection: duckdb.DuckDBPyConnection, filesystem: FileSystem,
             connection.unregister("absent")
         else:
             address = filesystem.uri(file.path).replace("'", "''")
-            connection.execute(f"create view \"{contract.name}\" as select * from read_parquet('{address}')")
+            rows = f"select * from read_parquet('{address}')"
+            shown = scope.restrict(connection, contract.name, rows) if scope is not None else rows
+            connection.execute(f'create view "{contract.name}" as {shown}')
 
 
 def integers(values: Sequence[int]) -> str:

@@ -39,15 +39,17 @@ def search_text_units(index: Index, question: str, k: int) -> list[Hit]:
     words = sorted(set(terms(question)))
     if not words or not index.count("text_units"):
         return []
-    if index.table("terms") is None:
+    if index.stored("terms") is None:
         return _search_by_scan(index, words, k)
-    lengths = index.kept("text_unit_lengths", lambda: _lengths(index))
+    lengths = index.whole.kept("text_unit_lengths", lambda: _lengths(index))
     mean = lengths[:, 1].mean() or 1.0
     norm = K1 * (1 - B + B * lengths[:, 1] / mean)
     scores = np.zeros(len(lengths))
     for found_in, units, counts in _postings(index, words):
         places = units if lengths[-1, 0] == len(lengths) - 1 else np.searchsorted(lengths[:, 0], units)
         scores[places] += _idf(len(lengths), found_in) * (counts * (K1 + 1) / (counts + norm[places]))
+    if index.scope is not None:
+        scores[~index.scope.has_text_units(lengths[:, 0])] = 0.0
     found = np.flatnonzero(scores)
     if len(found) > k:  # the best k, and all that are as good as the last one
         found = found[scores[found] >= np.partition(scores[found], len(found) - k)[len(found) - k]]
@@ -70,7 +72,7 @@ def _lengths(index: Index) -> Any:
 
 def _postings(index: Index, words: Sequence[str]) -> list[tuple[int, Any, Any]]:
     """For each word that occurs: in how many text units, their numbers ascending, how often they hold it."""
-    listed, postings = index.table("terms"), index.table("postings")
+    listed, postings = index.stored("terms"), index.stored("postings")
     if listed is None or postings is None:
         return []
     rows = listed.take("plain", sorted({plain(word) for word in words}), ["term", "text_units", "first"]).to_pylist()
@@ -126,13 +128,13 @@ def occurrences(index: Index, beginnings: Sequence[str]) -> dict[str, int]:
     """In how many text units a word begins like this, accents aside, for each beginning."""
     if not beginnings or not index.count("text_units"):
         return dict.fromkeys(beginnings, 0)
-    if index.table("terms") is None:
+    if index.stored("terms") is None:
         return _occurrences_by_scan(index, beginnings)
     return {word: _beginning(index, word) for word in beginnings}
 
 
 def _beginning(index: Index, word: str) -> int:
-    listed, postings = index.table("terms"), index.table("postings")
+    listed, postings = index.stored("terms"), index.stored("postings")
     low = plain(word)
     if listed is None or postings is None or not low:
         return 0

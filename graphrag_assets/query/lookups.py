@@ -9,8 +9,10 @@ same question always sees the same rows in the same order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphrag_assets.query.index import Index, Record, integers, marks
 from graphrag_assets.query.records import Claim, Entity, Relationship, Report, TextUnit
@@ -52,8 +54,8 @@ def _records(
 
 
 def numbers_of(index: Index, table: str, ids: Sequence[str]) -> dict[str, int]:
-    """Numbers of rows of a table with vectors, by id; unknown ids are left out."""
-    if index.table("row_numbers") is None:  # a snapshot of an earlier release
+    """Numbers of rows of a table with vectors, by id, whatever the filter; unknown ids are left out."""
+    if index.stored("row_numbers") is None:  # a snapshot of an earlier release
         found = index.take(
             table, "id", ids, ["id", "community" if table == "community_reports" else "human_readable_id"]
         )
@@ -103,23 +105,19 @@ def relationships_of(index: Index, entities: Sequence[int], per_entity: int) -> 
         entities: Numbers of the selected entities.
         per_entity: Outgoing relationships per selected entity.
     """
-    selected = set(entities)
+    selected = np.unique(np.asarray(entities, np.int64))
     columns = ["entity", "neighbour", "relationship", "combined_degree"]
-    ends = index.take("entity_neighbours", "entity", sorted(selected), columns)
-    inside: set[int] = set()
-    outside: dict[int, tuple[int, int]] = {}
-    linked: dict[int, set[int]] = {}
-    for entity, neighbour, relationship, rank in zip(*(ends[c].to_pylist() for c in columns), strict=True):
-        if neighbour in selected:
-            inside.add(relationship)
-        else:
-            outside[relationship] = (neighbour, rank)
-            linked.setdefault(neighbour, set()).add(entity)
-    order = sorted(outside, key=lambda r: (-len(linked[outside[r][0]]), -outside[r][1], r))
-    links: dict[int, int | None] = dict.fromkeys(inside)
-    links |= {r: len(linked[outside[r][0]]) for r in order[: per_entity * len(entities)]}
+    ends = index.take("entity_neighbours", "entity", selected.tolist(), columns)
+    entity, neighbour, relationship, rank = (ends[column].to_numpy().astype(np.int64) for column in columns)
+    inside = np.isin(neighbour, selected)
+    links: dict[int, int | None] = dict.fromkeys(relationship[inside].tolist())
+    outer, at = np.unique(neighbour[~inside], return_inverse=True)
+    pairs = np.unique(np.stack([at, entity[~inside]], axis=1), axis=0)
+    linked = np.bincount(pairs[:, 0], minlength=len(outer))[at]
+    order = np.lexsort((relationship[~inside], -rank[~inside], -linked))[: per_entity * len(entities)]
+    links |= zip(relationship[~inside][order].tolist(), linked[order].tolist(), strict=True)
     rows = _records(index, "relationships", "human_readable_id", list(links), _RELATIONSHIP)
-    titles = set(index.take("entities", "human_readable_id", sorted(selected), ["title"])["title"].to_pylist())
+    titles = set(index.take("entities", "human_readable_id", selected.tolist(), ["title"])["title"].to_pylist())
     found = [Relationship(**r, links=links[r["number"]]) for r in rows]
     return sorted(
         found, key=lambda r: (r.links is not None, -(r.links or 0), -r.rank, r.source not in titles, r.number)
@@ -130,7 +128,7 @@ def claims_of(index: Index, entities: Sequence[Entity]) -> list[Claim]:
     """Claims about some entities: in the order of the entities, then of the table."""
     if not entities or not index.count("covariates"):
         return []
-    if index.table("entity_claims") is None:  # a snapshot of an earlier release
+    if index.manifest.tables.get("entity_claims") is None:  # a snapshot of an earlier release
         rows = _records(index, "covariates", "subject_id", [entity.title for entity in entities], _CLAIM)
     else:
         numbers = [entity.number for entity in entities]
@@ -156,6 +154,43 @@ def usable_reports(index: Index, communities: Sequence[int]) -> dict[int, float]
     """Rank of the usable reports among those of some communities."""
     rows = index.take("community_reports", "community", communities, ["community", "status", "rank"]).to_pylist()
     return {r["community"]: r["rank"] for r in rows if r["status"] == "ok" and r["rank"] is not None and r["rank"] >= 0}
+
+
+def communities(index: Index) -> list[Record]:
+    """All communities (community, level, parent, size): deepest level first, then by number."""
+    stored = index.table("communities")
+    if stored is None:
+        return []
+    found: list[Record] = stored.whole(["community", "level", "parent", "size"]).to_pylist()
+    return sorted(found, key=lambda c: (-c["level"], c["community"]))
+
+
+def all_usable_reports(index: Index) -> set[int]:
+    """Communities of all usable reports."""
+    stored = index.table("community_reports")
+    if stored is None:
+        return set()
+    return set(_usable(stored.whole(["community", "status", "rank", "level"])))
+
+
+def levels_of_usable_reports(index: Index, communities: Sequence[int]) -> dict[int, int]:
+    """Level of the usable reports among those of some communities."""
+    columns = ["community", "status", "rank", "level"]
+    return _usable(index.take("community_reports", "community", communities, columns))
+
+
+def _usable(rows: pa.Table) -> dict[int, int]:
+    return {
+        r["community"]: r["level"]
+        for r in rows.to_pylist()
+        if r["status"] == "ok" and r["rank"] is not None and r["rank"] >= 0
+    }
+
+
+def ids_of_reports(index: Index, communities: Collection[int]) -> dict[str, int]:
+    """The communities of some reports by the ids of the reports."""
+    rows = index.take("community_reports", "community", sorted(communities), ["id", "community"])
+    return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
 def occurrences_of(index: Index, communities: Sequence[int]) -> dict[int, int]:
@@ -192,11 +227,11 @@ def text_units_of(index: Index, entities: Sequence[int]) -> list[tuple[int, int]
 
 def _named_in(index: Index, entities: Sequence[int]) -> list[tuple[int, int, int]]:
     """(entity, text unit that names it, relationships of the entity that were read from it)."""
-    stored = index.table("text_unit_entities")
+    stored = index.stored("text_unit_entities")
     if stored is None or not entities:
         return []
     if "relationships" in stored.columns:
-        rows = stored.take("entity", entities, ["entity", "text_unit", "relationships"])
+        rows = index.take("text_unit_entities", "entity", entities, ["entity", "text_unit", "relationships"])
         return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
     selected = integers(entities)  # a snapshot of an earlier release
     counted = index.rows(
