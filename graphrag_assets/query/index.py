@@ -178,10 +178,11 @@ class Index:
             return self._vectors[name]
 
     def _vector_index(self, name: str, described: VectorTable) -> VectorIndex:
-        if self.scope is None:
-            return VectorIndex(self.filesystem, described)
-        scope, table = self.scope, VECTOR_TABLES[name]
-        return VectorIndex(self.filesystem, described, lambda: scope.ids(table))
+        table = VECTOR_TABLES.get(name, "")
+        windows = max(1.0, described.rows / max(1, self.whole.count(table)))
+        scope = self.scope
+        inside = (lambda: scope.ids(table)) if scope is not None else None
+        return VectorIndex(self.filesystem, described, inside, windows)
 
     def close(self) -> None:
         """Close the database connection."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -38,16 +39,22 @@ class VectorIndex:
         filesystem: The storage base.
         described: Which table at which version.
         inside: Gives the ids that may be found, where a filter leaves out others; None: all may.
+        windows: Vectors that a row has on average.
     """
 
     def __init__(
-        self, filesystem: FileSystem, described: VectorTable, inside: Callable[[], frozenset[str]] | None = None
+        self,
+        filesystem: FileSystem,
+        described: VectorTable,
+        inside: Callable[[], frozenset[str]] | None = None,
+        windows: float = 1.0,
     ) -> None:
         self.filesystem = filesystem
         self.described = described
         self._lock = threading.Lock()
         self._table: Any = None
         self._inside = inside
+        self._windows = windows
         self._held: frozenset[str] | None = None
 
     def check(self, model: str, dimension: int | None = None) -> None:
@@ -82,7 +89,7 @@ class VectorIndex:
         """
         allowed = self._allowed(allowed)
         rows = self.described.rows
-        limit = min(rows, k + SPARE)
+        limit = min(rows, math.ceil(k * self._windows) + SPARE)
         while True:
             hits = self._search(vector, limit, allowed)
             if len(hits) >= k or limit >= rows:
@@ -102,7 +109,7 @@ class VectorIndex:
 
     def _among(self, vector: Sequence[float], k: int, allowed: Collection[str]) -> list[Hit]:
         """The nearest among few rows: they are chosen before the search, which looks at no others."""
-        limit, condition = k + SPARE, f"id in ({', '.join(map(_quoted, sorted(allowed)))})"
+        limit, condition = math.ceil(k * self._windows) + SPARE, f"id in ({', '.join(map(_quoted, sorted(allowed)))})"
         while allowed:
             hits = self._search(vector, limit, allowed, condition)
             if len(hits) >= min(k, len(allowed)) or limit >= self.described.rows:
