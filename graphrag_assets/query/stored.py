@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphrag_assets.machine import cores
 from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem
 from graphrag_assets.storage.s3 import S3FileSystem
 from graphrag_assets.storage.snapshots import TableFile
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Up to so many row groups, or columns beside the key, are read at once even if no row may be wanted.
 FEW = 2
+
+#: Reads and searches at one time, over all tables.
+READERS = threading.BoundedSemaphore(cores())
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -40,7 +44,7 @@ class StoredTable:
     def __init__(self, filesystem: FileSystem, described: TableFile) -> None:
         self._filesystem = filesystem
         self._described = described
-        self._own = threading.local()
+        self._files: list[tuple[pq.ParquetFile, Any]] = []
         self._lock = threading.Lock()
         self._bounds: dict[str, _Bounds] = {}
 
@@ -106,10 +110,14 @@ class StoredTable:
         return self._read(range(len(self._starts) - 1), columns)
 
     def _read(self, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        file, source = self._opened()
-        if isinstance(source, _Ranges) and groups:
-            source.fetch(self._places(groups, columns))
-        return file.read_row_groups(list(groups), columns=list(columns), use_threads=False)
+        with READERS:  # more at a time than there are cores would only need more memory
+            file, source = self._idle()
+            if isinstance(source, _Ranges) and groups:
+                source.fetch(self._places(groups, columns))
+            rows = file.read_row_groups(list(groups), columns=list(columns), use_threads=False)
+            with self._lock:
+                self._files.append((file, source))
+        return rows
 
     def _places(self, groups: Sequence[int], columns: Sequence[str]) -> list[tuple[int, int]]:
         """First byte and end of the column chunks that a read needs."""
@@ -124,16 +132,16 @@ class StoredTable:
                     found.append((first, first + chunk.total_compressed_size))
         return found
 
-    def _opened(self) -> tuple[pq.ParquetFile, Any]:
-        """The file as this thread has it open: readers are not made for several threads."""
-        if not hasattr(self._own, "file"):
-            import pyarrow.parquet as pq
+    def _idle(self) -> tuple[pq.ParquetFile, Any]:
+        """The file as nobody uses it just now: a reader serves one thread at a time."""
+        import pyarrow.parquet as pq
 
-            with self._lock:
-                footer = self._footer
-            source = self._source()
-            self._own.file, self._own.source = pq.ParquetFile(source, metadata=footer), source
-        return self._own.file, self._own.source
+        with self._lock:
+            if self._files:
+                return self._files.pop()
+            footer = self._footer
+        source = self._source()
+        return pq.ParquetFile(source, metadata=footer), source
 
     def _source(self) -> Any:
         import pyarrow as pa

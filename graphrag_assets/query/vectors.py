@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphrag_assets.query.errors import QueryError
+from graphrag_assets.query.stored import READERS
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.snapshots import VectorTable
 
@@ -124,7 +125,8 @@ class VectorIndex:
             return []
         query = self._open().search(vector, vector_column_name="vector").distance_type("cosine")
         query = query.bypass_vector_index().where(condition) if condition else query.refine_factor(REFINE_FACTOR)
-        found = query.select(["id", "_distance"]).limit(limit).to_arrow()
+        with READERS:  # each search holds the vectors that it compares
+            found = query.select(["id", "_distance"]).limit(limit).to_arrow()
         best: dict[str, float] = {}
         for row_id, distance in zip(found["id"].to_pylist(), found["_distance"].to_pylist(), strict=True):
             if allowed is None or row_id in allowed:
