@@ -13,6 +13,7 @@ command in a process of its own, imports, settings and embedding included, less 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -163,7 +164,13 @@ def reference(python: str, folder: Path, count: int) -> dict[str, Any]:
         file.flush()
         tables = folder / "output" / Path(index.manifest.tables["entities"].path).parent
         command = [python, str(ROOT / "bench" / "reference_local.py"), str(tables), file.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # The encodings that come with litellm, since tiktoken would load them from the network.
+        spec = importlib.util.find_spec("litellm")
+        assert spec is not None
+        assert spec.origin is not None
+        encodings = str(Path(spec.origin).parent / "litellm_core_utils" / "tokenizers")
+        environment = os.environ | {"TIKTOKEN_CACHE_DIR": encodings}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         sys.exit(f"the reference failed:\n{done.stderr[-3000:]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -225,32 +232,26 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         base = options.folder or Path(temporary)
-        warm: list[dict[str, object]] = []
-        other: list[dict[str, object]] = []
         for size in map(int, options.sizes.split(",")):
             folder = prepared(base, size)
             command = [sys.executable, __file__, "--measure", str(folder), "--questions", str(options.questions)]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            warm += rows_of(size, found)
+            print(markdown(rows_of(size, found)), "\n")
             for mode, times in found["at_once"].items():
-                other.append({"entities": size, "what": f"16 {mode} contexts"} | _rounded(times))
+                told(size, f"{AT_ONCE} {mode} contexts", times)
             question = json.loads((folder / "output" / "questions.json").read_text(encoding="utf-8"))[0]["text"]
             for mode in ("local", "basic"):
-                times = cold(folder, question, mode)
-                other.append({"entities": size, "what": f"cold query --method {mode}"} | _rounded(times))
+                told(size, f"cold query --method {mode}", cold(folder, question, mode))
             if options.reference:
                 theirs = reference(options.reference, folder, 3)
                 shown = {k: v for k, v in theirs.items() if not isinstance(v, list)}
                 shown |= {f"{k[:-2]}_p50_s": sorted(v)[len(v) // 2] for k, v in theirs.items() if isinstance(v, list)}
-                other.append({"entities": size, "what": "reference, local"} | _rounded(shown))
-        print(markdown(warm))
-        print()
-        for line in other:
-            print(f"{line.pop('entities'):,} {line.pop('what')}: {', '.join(f'{k} {v}' for k, v in line.items())}")
+                told(size, "reference, local", shown)
 
 
-def _rounded(values: dict[str, float]) -> dict[str, object]:
-    return {name: round(value, 2) for name, value in values.items()}
+def told(size: int, what: str, values: dict[str, float]) -> None:
+    """Print one line."""
+    print(f"{size:,} {what}: {', '.join(f'{name} {value:.2f}' for name, value in values.items())}", flush=True)
 
 
 if __name__ == "__main__":
