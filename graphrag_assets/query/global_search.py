@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphrag_assets.query import lookups
 from graphrag_assets.query.context import (
@@ -129,25 +129,28 @@ def build_batches(
     def new_builder() -> SectionBuilder:
         return SectionBuilder(REPORTS, WEIGHTED_REPORT_COLUMNS, tokenizer, budget)
 
-    batches: list[list[Report]] = [[]]
-    builder = new_builder()
+    batches: list[tuple[SectionBuilder, list[Report]]] = [(new_builder(), [])]
     cut = 0
     for first in range(0, len(shuffled), _PAGE):
         for report in lookups.reports(index, [s.community for s in shuffled[first : first + _PAGE]]):
-            if not builder.add(weighted_report_row(report, weight[report.number])):
-                if batches[-1]:
-                    batches.append([])
-                    builder = new_builder()
+            if not batches[-1][0].add(weighted_report_row(report, weight[report.number])):
+                if batches[-1][1]:
+                    batches.append((new_builder(), []))
+                builder = batches[-1][0]
                 if not builder.add(weighted_report_row(report, weight[report.number])):
                     report = _cut(report, weight[report.number], builder.room, tokenizer)
-                    builder.add(weighted_report_row(report, weight[report.number]))
                     cut += 1
-            batches[-1].append(report)
+                    if not builder.add(weighted_report_row(report, weight[report.number])):
+                        continue  # a batch too small for a row without text
+            batches[-1][1].append(report)
     contexts = []
-    for batch in filter(None, batches):
-        ordered = sorted(batch, key=lambda r: (-weight[r.number], -r.rank, r.number))
-        section = new_builder().fill(weighted_report_row(r, weight[r.number]) for r in ordered).section()
-        contexts.append(join([spoken, section], tokenizer, {"reports": len(batch), "reports_cut": cut}))
+    for builder, batch in batches:
+        if batch:
+            places = range(len(batch))
+            order = sorted(places, key=lambda i: (-weight[batch[i].number], -batch[i].rank, batch[i].number))
+            # What did not fit stands in the next batch: nothing is left out.
+            section = replace(builder.section(order), left_out=0, too_long=())
+            contexts.append(join([spoken, section], tokenizer, {"reports": len(batch), "reports_cut": cut}))
     return contexts
 
 

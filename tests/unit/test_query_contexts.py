@@ -279,3 +279,13 @@ def test_all_reports_reach_exactly_one_batch(real: Index) -> None:
     batches = build_batches(real, selected, 4_000, 86, TOKENS)
     numbers = [row.number for batch in batches for row in batch.rows("Reports")]
     assert sorted(numbers) == sorted(s.community for s in selected)
+
+
+@given(st.lists(st.lists(st.text('ab .,!?"|\n\r\t東é1-/）…\u3000', max_size=8), min_size=1, max_size=3), max_size=3))
+def test_tokens_of_a_context_are_exact(sections: list[list[str]]) -> None:
+    built = []
+    for i, texts in enumerate(sections):
+        builder = SectionBuilder(f"Section {i}", ("id", "text"), TOKENS, 10_000)
+        built.append(builder.fill(Row(n, "", (str(n), text)) for n, text in enumerate(texts)).section())
+    context = join(built, TOKENS)
+    assert context.tokens == TOKENS.count(context.text)
