@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 #: Up to so many row groups, or columns beside the key, are read at once even if no row may be wanted.
-FEW = 2
+FEW = 3
 
 #: Reads and searches at one time, over all tables.
 READERS = threading.BoundedSemaphore(cores())
