@@ -19,7 +19,8 @@ from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import PUBLISHED, described
-from graphrag_assets.indexing.links import link_tables, text_unit_links
+from graphrag_assets.indexing.links import text_unit_links
+from graphrag_assets.indexing.look_ups import look_up_tables
 from graphrag_assets.indexing.report_parts import publish_citations
 from graphrag_assets.indexing.validation import CHECKS
 from graphrag_assets.settings import Workspace
@@ -49,9 +50,8 @@ def assemble(area: BuildArea, batches: list[str]) -> dict[str, pa.Table]:
     published = {name: area.read(name) for name in TAKEN_OVER}
     order = text_unit_order(area.ref("documents", batches), area.ref("text_units", batches))
     published["text_units"] = _text_units(area, batches, order, published)
-    published |= link_tables(
-        published["text_units"], published["entities"], published["relationships"], published["communities"]
-    )
+    reports = {"community_reports": area.read("community_reports", columns=["id", "human_readable_id"])}
+    published |= look_up_tables(published | reports)
     give_back_memory()  # what DuckDB took, before the tables that are mostly text
     published["documents"] = _documents(area, batches, published["text_units"])
     published["community_reports"] = _reports(area, published)

@@ -190,6 +190,21 @@ def index(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Conversation so far: a JSON list of objects with role and content, oldest first.",
 )
+@click.option(
+    "--filter",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Read only documents for which it holds, such as year>=1990, path=letters/* or 'kind in memo,letter' (may be "
+    "repeated: all must hold).",
+)
+@click.option(
+    "--document",
+    "documents",
+    multiple=True,
+    metavar="ID_OR_PATH",
+    help="Read only this document (may be repeated: these documents).",
+)
 @click.option("--explain", is_flag=True, help="Show how search and context were chosen, and what was left out.")
 @click.option("--unsupported", is_flag=True, help="List the sentences of the answer that no citation supports.")
 @click.option(

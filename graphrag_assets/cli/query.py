@@ -62,10 +62,12 @@ def query_command(
     explain: bool = False,
     unsupported: bool = False,
     follow_ups: int = 0,
+    conditions: Sequence[str] = (),
+    documents: Sequence[str] = (),
 ) -> None:
     """Ask the published index and print the answer with its citations."""
     from graphrag_assets.assets.built_with import differences, told
-    from graphrag_assets.query import open_index
+    from graphrag_assets.query import Filter, open_index
 
     if not question.strip():
         fail('the question is empty; ask one, such as: graphrag-assets query "Who signed the contract?"', "query")
@@ -91,7 +93,9 @@ def query_command(
         follow_ups,
     )
     on_text = show if stream and not as_json else None
-    with open_index(workspace.uri(workspace.settings.storage.base), snapshot, workspace) as index:
+    wanted = Filter.of(conditions, documents)
+    with open_index(workspace.uri(workspace.settings.storage.base), snapshot, workspace) as whole:
+        index = whole.within(wanted)
         changed = differences(index.manifest.info, workspace)
         if changed:
             note = "the index was built with other settings; this answer is from the index as it is, and"

@@ -13,7 +13,8 @@ from graphrag_assets.exchange.hierarchy import convert_communities, convert_repo
 from graphrag_assets.exchange.identity import Known
 from graphrag_assets.exchange.source import Source
 from graphrag_assets.exchange.values import Rows, number, text
-from graphrag_assets.indexing.links import link_tables, text_unit_links
+from graphrag_assets.indexing.links import text_unit_links
+from graphrag_assets.indexing.look_ups import look_up_tables
 from graphrag_assets.storage import tables as contracts
 
 
@@ -67,8 +68,7 @@ def convert(source: Source, count_tokens: Callable[[str], int], findings: Findin
     )
     links = text_unit_links(order, made["entities"], made["relationships"], made["covariates"])
     made["text_units"] = contracts.TEXT_UNITS.from_rows(finish_units(units, links))
-    made |= link_tables(made["text_units"], made["entities"], made["relationships"], made["communities"])
-    return made
+    return made | look_up_tables(made)
 
 
 def rejected_inputs(source: Source, findings: Findings) -> pa.Table:

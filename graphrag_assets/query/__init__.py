@@ -2,12 +2,14 @@
 
 from graphrag_assets.query.engine import Method, ask, ask_sync
 from graphrag_assets.query.errors import NoSnapshotError, QueryError
+from graphrag_assets.query.filters import Filter
 from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.questions import follow_up_questions
 from graphrag_assets.query.result import Answer
 
 __all__ = [
     "Answer",
+    "Filter",
     "Index",
     "Method",
     "NoSnapshotError",

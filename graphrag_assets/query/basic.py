@@ -1,15 +1,14 @@
 """Basic search: the text units nearest to the question, by meaning and by words."""
 
-# ruff: noqa: S608 (SQL is put together from names, integers and question marks only)
-
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from graphrag_assets.query.context import Context, TokenCounter, join
 from graphrag_assets.query.history import Turn, history_section
-from graphrag_assets.query.index import Index, marks
+from graphrag_assets.query.index import Index
 from graphrag_assets.query.lexical import search_text_units
+from graphrag_assets.query.lookups import text_unit_sizes
 from graphrag_assets.query.rows import fill_sources
 from graphrag_assets.query.vectors import Hit
 from graphrag_assets.storage.tables import TEXT_UNIT_VECTORS
@@ -62,12 +61,7 @@ def build_basic_context(
     budget = max_tokens - (join([spoken], tokenizer).tokens + 1 if spoken else 0)
     hits = retrieve(index, question, vector, k)
     ids = [hit.id for hit in hits]
-    sizes = {
-        r["id"]: (r["number"], r["n_tokens"])
-        for r in index.rows(
-            f"select id, human_readable_id as number, n_tokens from text_units where id in ({marks(ids)})", ids
-        )
-    }
+    sizes = text_unit_sizes(index, ids)
     candidates = [sizes[i] for i in ids if i in sizes]
     sources = fill_sources(index, candidates, tokenizer, budget).section()
     found = [{"id": sizes[h.id][0], "score": round(h.score, 5)} for h in hits if h.id in sizes]

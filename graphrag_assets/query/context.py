@@ -61,6 +61,7 @@ class Section:
         budget: Tokens that the section might use.
         used: Tokens that it uses, with its head.
         too_long: Number and tokens of rows that were tried and did not fit into what was left.
+        sizes: Tokens of the lines of its rows.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Section:
     budget: int
     used: int = 0
     too_long: tuple[tuple[int, int], ...] = ()
+    sizes: tuple[int, ...] = ()
 
     @cached_property
     def text(self) -> str:
@@ -118,8 +120,20 @@ def join(
 ) -> Context:
     """Put sections together; those without rows are left out."""
     kept = tuple(section for section in sections if section is not None and section.rows)
-    text = "\n".join(section.text for section in kept)
-    return Context(kept, tokenizer.count(text) if text else 0, notes or {})
+    return Context(kept, _tokens(kept, tokenizer), notes or {})
+
+
+def _tokens(sections: Sequence[Section], tokenizer: TokenCounter) -> int:
+    """Exact tokens of some sections, a blank line between two: lines that were counted are not counted again.
+
+    Tokens never reach over the beginning of a line (see :class:`SectionBuilder`) but where a blank line comes before it,
+    so the last line of a section is counted with the head of the next one.
+    """
+    total, before = 0, ""
+    for section in sections:
+        total += tokenizer.count(before + section_head(section.name, section.columns)) + sum(section.sizes[:-1])
+        before = section_line(section.rows[-1].cells) + "\n"
+    return total + (sections[-1].sizes[-1] if sections else 0)
 
 
 def section_head(name: str, columns: Sequence[str]) -> str:
@@ -141,7 +155,7 @@ class SectionBuilder:
     """Fills one section up to its budget.
 
     Lines begin with a digit or a letter and end with a line break, and the encodings of tiktoken never join tokens over
-    such a border, so the tokens of the lines add up to those of the section; :func:`join` counts the whole again.
+    such a border, so the tokens of the lines add up to those of the section.
 
     Args:
         name: Section name.
@@ -158,6 +172,7 @@ class SectionBuilder:
         self.left_out = 0
         self._tokenizer = tokenizer
         self._rows: list[Row] = []
+        self._sizes: list[int] = []
         self._too_long: list[tuple[int, int]] = []
 
     @property
@@ -179,6 +194,7 @@ class SectionBuilder:
             return False
         self.used += size
         self._rows.append(row)
+        self._sizes.append(size)
         return True
 
     def fill(self, rows: Iterable[Row]) -> SectionBuilder:
@@ -189,7 +205,14 @@ class SectionBuilder:
 
     def section(self, order: Sequence[int] | None = None) -> Section:
         """The section, its rows in the order they were added, or in another one given by their places."""
-        rows = [self._rows[i] for i in order] if order is not None else self._rows
+        places = range(len(self._rows)) if order is None else order
         return Section(
-            self.name, self.columns, tuple(rows), self.left_out, self.budget, self.tokens, tuple(self._too_long)
+            self.name,
+            self.columns,
+            tuple(self._rows[i] for i in places),
+            self.left_out,
+            self.budget,
+            self.tokens,
+            tuple(self._too_long),
+            tuple(self._sizes[i] for i in places),
         )

@@ -15,6 +15,7 @@ from graphrag_assets.query.calls import Deadline, Stopped
 from graphrag_assets.query.citations import check_citations, resolve_citations
 from graphrag_assets.query.errors import NoReports, QueryError
 from graphrag_assets.query.explanation import explain
+from graphrag_assets.query.filters import Filter
 from graphrag_assets.query.global_answer import global_
 from graphrag_assets.query.history import Turn
 from graphrag_assets.query.index import Index
@@ -56,6 +57,7 @@ async def ask(
     models: Models | None = None,
     on_text: OnText | None = None,
     explain_costs: bool = False,
+    documents: Filter | None = None,
 ) -> Answer:
     """Ask an index.
 
@@ -76,6 +78,7 @@ async def ask(
         on_text: Takes the answer piece by piece while it is written: text only, citations checked.
         explain_costs: Estimate in the explanation what each search would have cost; with a language model ``auto`` always
             does.
+        documents: Which documents may be read: nothing from outside is in the context; None: all.
 
     Returns:
         The answer; extractive where no language model is configured.
@@ -84,6 +87,7 @@ async def ask(
         QueryError: The question cannot be answered; the message names the thing at fault.
     """
     _check(index, question, method, level)
+    index = await asyncio.to_thread(index.within, documents)
     watch = Stopwatch()
     budget = budget or ceiling(index, max_usd, max_tokens)
     until = Deadline(deadline)

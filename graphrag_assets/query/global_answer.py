@@ -88,10 +88,9 @@ async def _extractive(question: Question, selected: Sequence[Selected]) -> Draft
     settings = question.settings.global_search
     whole = asks_about_the_whole(question.text) or question.whole
     weight = {s.community: s.weight for s in selected}
-    most = len(weight) if whole else question.settings.drift_search.drift_k_followups
-    found = await near_reports(question, most, list(weight))
-    if whole:
-        found = sorted(found, key=lambda f: -(f[1] + OCCURRENCE_BONUS * weight[f[0].number]))[:EXTRACTIVE_SENTENCES]
+    most = EXTRACTIVE_SENTENCES if whole else question.settings.drift_search.drift_k_followups
+    bonus = {community: OCCURRENCE_BONUS * share for community, share in weight.items()} if whole else {}
+    found = await near_reports(question, most, list(weight), bonus=bonus)
     context = as_context(question, found, settings.data_max_tokens)
     if not whole:
         return await extractive(question, [context], story=True)

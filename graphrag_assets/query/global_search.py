@@ -4,13 +4,11 @@ Microsoft GraphRAG's method with one report a branch: where a report is replaced
 sent as well. Every batch of reports is read by one map call; the points found are ranked and merged by one reduce call.
 """
 
-# ruff: noqa: S608 (SQL is put together from names, integers and question marks only)
-
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from graphrag_assets.query import lookups
 from graphrag_assets.query.context import (
@@ -24,11 +22,14 @@ from graphrag_assets.query.context import (
     section_line,
 )
 from graphrag_assets.query.history import Turn, history_section
-from graphrag_assets.query.index import Index, integers
+from graphrag_assets.query.index import Index
 from graphrag_assets.query.records import Report
 from graphrag_assets.query.rows import REPORT_COLUMNS, WEIGHTED_REPORT_COLUMNS, report_row, weighted_report_row
 from graphrag_assets.storage.tables import REPORT_VECTORS
 from graphrag_assets.text.map_answers import Point
+
+#: Further reports that a search by vector brings: some may lie too deep, or be stand-ins for failed ones.
+OVERSAMPLE = 20
 
 #: Reports whose texts are fetched at a time.
 _PAGE = 64
@@ -60,13 +61,8 @@ def select_reports(index: Index, level: int) -> list[Selected]:
     Returns:
         In the order of the reports table: deepest level first, then by community.
     """
-    communities = index.rows(
-        f"""select community, level, parent, size from communities where level <= {int(level)}
-            order by level desc, community"""
-    )
-    usable = {
-        r["community"] for r in index.rows(f"select community from community_reports where {lookups.USABLE_REPORT}")
-    }
+    communities = [c for c in lookups.communities(index) if c["level"] <= level]
+    usable = lookups.all_usable_reports(index)
     children: dict[int, list[int]] = {}
     size = {c["community"]: c["size"] for c in communities}
     cover: dict[int, list[int]] = {}
@@ -89,22 +85,15 @@ def select_reports(index: Index, level: int) -> list[Selected]:
 
 def weighted(index: Index, communities: set[int]) -> list[Selected]:
     """Reports with their occurrence weights, in the order of the reports table: deepest level first, then by community."""
-    rows = index.rows(
-        f"""select community from communities where community in ({integers(sorted(communities))})
-            order by level desc, community"""
-    )
+    rows = [c for c in lookups.communities(index) if c["community"] in communities]
     weights = _occurrence_weights(index, communities)
     return [Selected(r["community"], weights.get(r["community"], 0.0)) for r in rows]
 
 
 def _occurrence_weights(index: Index, communities: set[int]) -> dict[int, float]:
-    rows = index.rows(
-        f"""select c.community, count(distinct t.text_unit) as text_units
-            from entity_communities c join text_unit_entities t on t.entity = c.entity
-            where c.community in ({integers(sorted(communities))}) group by c.community"""
-    )
-    most = max((r["text_units"] for r in rows), default=0) or 1
-    return {r["community"]: r["text_units"] / most for r in rows}
+    held = lookups.occurrences_of(index, sorted(communities))
+    most = max(held.values(), default=0) or 1
+    return {community: count / most for community, count in held.items()}
 
 
 def build_batches(
@@ -140,25 +129,28 @@ def build_batches(
     def new_builder() -> SectionBuilder:
         return SectionBuilder(REPORTS, WEIGHTED_REPORT_COLUMNS, tokenizer, budget)
 
-    batches: list[list[Report]] = [[]]
-    builder = new_builder()
+    batches: list[tuple[SectionBuilder, list[Report]]] = [(new_builder(), [])]
     cut = 0
     for first in range(0, len(shuffled), _PAGE):
         for report in lookups.reports(index, [s.community for s in shuffled[first : first + _PAGE]]):
-            if not builder.add(weighted_report_row(report, weight[report.number])):
-                if batches[-1]:
-                    batches.append([])
-                    builder = new_builder()
+            if not batches[-1][0].add(weighted_report_row(report, weight[report.number])):
+                if batches[-1][1]:
+                    batches.append((new_builder(), []))
+                builder = batches[-1][0]
                 if not builder.add(weighted_report_row(report, weight[report.number])):
                     report = _cut(report, weight[report.number], builder.room, tokenizer)
-                    builder.add(weighted_report_row(report, weight[report.number]))
                     cut += 1
-            batches[-1].append(report)
+                    if not builder.add(weighted_report_row(report, weight[report.number])):
+                        continue  # a batch too small for a row without text
+            batches[-1][1].append(report)
     contexts = []
-    for batch in filter(None, batches):
-        ordered = sorted(batch, key=lambda r: (-weight[r.number], -r.rank, r.number))
-        section = new_builder().fill(weighted_report_row(r, weight[r.number]) for r in ordered).section()
-        contexts.append(join([spoken, section], tokenizer, {"reports": len(batch), "reports_cut": cut}))
+    for builder, batch in batches:
+        if batch:
+            places = range(len(batch))
+            order = sorted(places, key=lambda i: (-weight[batch[i].number], -batch[i].rank, batch[i].number))
+            # What did not fit stands in the next batch: nothing is left out.
+            section = replace(builder.section(order), left_out=0, too_long=())
+            contexts.append(join([spoken, section], tokenizer, {"reports": len(batch), "reports_cut": cut}))
     return contexts
 
 
@@ -176,7 +168,12 @@ def _cut(report: Report, weight: float, room: int, tokenizer: TokenCounter) -> R
 
 
 def nearest_reports(
-    index: Index, vector: Sequence[float], k: int, communities: Sequence[int] | None, level: int
+    index: Index,
+    vector: Sequence[float],
+    k: int,
+    communities: Sequence[int] | None,
+    level: int,
+    bonus: Mapping[int, float] | None = None,
 ) -> list[tuple[Report, float]]:
     """The k reports nearest to a question.
 
@@ -186,18 +183,41 @@ def nearest_reports(
         k: Reports wanted.
         communities: Reports that may be returned; None: all up to the level.
         level: Deepest level.
+        bonus: What is added to the similarity of a report before the best are taken, by community.
 
     Returns:
-        (report, cosine similarity), nearest first.
+        (report, cosine similarity), best first.
     """
-    within = f"community in ({integers(communities)})" if communities is not None else f"level <= {int(level)}"
-    rows = index.rows(f"select id, community from community_reports where {lookups.USABLE_REPORT} and {within}")
-    number = {r["id"]: r["community"] for r in rows}
-    if not number:
+    if bonus:
+        near = nearest_communities(index, vector, index.count("community_reports"), communities, level)
+        near = sorted(near, key=lambda hit: -(hit[1] + bonus.get(hit[0], 0.0)))[:k]
+    else:
+        near = nearest_communities(index, vector, k, communities, level)
+    found = {r.number: r for r in lookups.reports(index, [number for number, _ in near])}
+    return [(found[number], score) for number, score in near if number in found]
+
+
+def nearest_communities(
+    index: Index, vector: Sequence[float], k: int, communities: Sequence[int] | None, level: int
+) -> list[tuple[int, float]]:
+    """The communities of the k reports nearest to a question, without reading a report; see :func:`nearest_reports`."""
+    if not index.count("community_reports"):
         return []
-    hits = index.vectors(REPORT_VECTORS).nearest(vector, k, allowed=number.keys())
-    found = {r.id: r for r in lookups.reports(index, [number[hit.id] for hit in hits])}
-    return [(found[hit.id], hit.score) for hit in hits if hit.id in found]
+    wanted = None if communities is None else set(communities)
+
+    def usable(found: Sequence[int]) -> set[int]:
+        levels = lookups.levels_of_usable_reports(index, found)
+        return {c for c, own in levels.items() if (own <= level if wanted is None else c in wanted)}
+
+    vectors = index.vectors(REPORT_VECTORS)
+    hits = vectors.nearest(vector, min(k + OVERSAMPLE, vectors.described.rows))
+    number = lookups.numbers_of(index, "community_reports", [hit.id for hit in hits])
+    kept = usable(list(number.values()))
+    near = [(number[hit.id], hit.score) for hit in hits if number.get(hit.id) in kept]
+    if len(near) >= k or len(hits) < k + OVERSAMPLE:
+        return near[:k]
+    allowed = lookups.ids_of_reports(index, usable(sorted(wanted or lookups.all_usable_reports(index))))
+    return [(allowed[hit.id], hit.score) for hit in vectors.nearest(vector, k, allowed=allowed.keys())]
 
 
 def reports_context(

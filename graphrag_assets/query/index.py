@@ -1,8 +1,8 @@
 """One published snapshot, opened for reading.
 
-Tables are DuckDB views over the Parquet files where they lie: a query reads the columns and row groups it needs and no
-more. Vector tables are opened at the version that the snapshot names, at their first use. An index never changes, may
-be shared by threads, and knows nothing of Dagster.
+Rows are looked up by key in the Parquet files where they lie; for all other questions there are DuckDB views over the
+same files. Files, views and vector tables are opened at their first use, vector tables at the version that the snapshot
+names. An index never changes, may be shared by threads, and knows nothing of Dagster.
 """
 
 # ruff: noqa: S608 (SQL is put together from names and file addresses only)
@@ -10,21 +10,31 @@ be shared by threads, and knows nothing of Dagster.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.query.errors import NoSnapshotError, QueryError
+from graphrag_assets.query.filters import Filter
+from graphrag_assets.query.scope import Scope, ScopedTable
 from graphrag_assets.query.sql import lock, select
+from graphrag_assets.query.stored import StoredTable
 from graphrag_assets.query.vectors import VectorIndex
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.storage import engine, tables
 from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
-from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore
+from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore, VectorTable
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+#: What vectors stand for, by the name of their table.
+VECTOR_TABLES = {
+    tables.TEXT_UNIT_VECTORS: "text_units",
+    tables.ENTITY_VECTORS: "entities",
+    tables.REPORT_VECTORS: "community_reports",
+}
 
 #: A row of a query: column name -> value.
 Record = dict[str, Any]
@@ -37,16 +47,28 @@ class Index:
         filesystem: The storage base.
         manifest: The snapshot.
         workspace: Root and settings; None: this folder and the defaults, with the embedded models.
+        whole: The same snapshot without a filter, whose files are shared; with ``scope``.
+        scope: What lies inside a filter on documents: nothing else can be read through this index; None: no filter.
     """
 
-    def __init__(self, filesystem: FileSystem, manifest: Manifest, workspace: Workspace | None = None) -> None:
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        manifest: Manifest,
+        workspace: Workspace | None = None,
+        whole: Index | None = None,
+        scope: Scope | None = None,
+    ) -> None:
         self.filesystem = filesystem
         self.manifest = manifest
         self.workspace = workspace or Workspace(root=Path.cwd(), settings=Settings.model_validate({}))
+        self.whole = whole or self
+        self.scope = scope
         self._vectors: dict[str, VectorIndex] = {}
+        self._tables: dict[str, StoredTable] = {}
+        self._kept: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._connection = engine.connect(filesystem)
-        _create_views(self._connection, filesystem, manifest)
+        self._opened: duckdb.DuckDBPyConnection | None = None
 
     @property
     def snapshot(self) -> str:
@@ -87,7 +109,7 @@ class Index:
         Returns:
             Rows in the order of the query.
         """
-        cursor = self._connection.cursor()
+        cursor = self._connection().cursor()
         try:
             cursor.execute(sql, list(parameters))
             names = [column[0] for column in cursor.description or ()]
@@ -95,8 +117,65 @@ class Index:
         finally:
             cursor.close()
 
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        with self._lock:
+            if self._opened is None:
+                self._opened = engine.connect(self.filesystem)
+                _create_views(self._opened, self.filesystem, self.manifest, self.scope)
+            return self._opened
+
+    def within(self, documents: Filter | None) -> Index:
+        """The same snapshot, of which only what lies inside a filter on documents can be read.
+
+        Args:
+            documents: The filter; None: everything.
+
+        Raises:
+            QueryError: The filter names what there is not, or leaves no document.
+        """
+        if documents is None:
+            return self
+        scope = Scope(self.whole.stored, documents)
+        return Index(self.filesystem, self.manifest, self.workspace, self.whole, scope)
+
+    def table(self, name: str) -> StoredTable | ScopedTable | None:
+        """A table for look-ups by key; None where the snapshot does not hold it, or no row of it."""
+        stored = self.whole.stored(name)
+        return ScopedTable(stored, name, self.scope) if stored is not None and self.scope is not None else stored
+
+    def stored(self, name: str) -> StoredTable | None:
+        """A table with all its rows, whatever the filter: for what tells of no document, such as counts of words."""
+        described = self.manifest.tables.get(name)
+        if described is None or not described.rows:
+            return None
+        with self._lock:
+            if name not in self._tables:
+                self._tables[name] = StoredTable(self.filesystem, described)
+            return self._tables[name]
+
+    def take(self, table: str, key: str, values: Sequence[int] | Sequence[str], columns: Sequence[str]) -> pa.Table:
+        """Rows of a table whose key is among some values, in the order of the table; see :class:`StoredTable`."""
+        stored = self.table(table)
+        if stored is None or not len(values):
+            contract = next(t for t in tables.PUBLISHED if t.name == table)
+            return contract.empty().select(list(columns))
+        return stored.take(key, values, columns)
+
+    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """Something small that is made once from the snapshot, such as the lengths of text units."""
+        with self._lock:
+            held = self._kept.get(name)
+        if held is None:
+            held = make()
+            with self._lock:
+                self._kept[name] = held
+        return held
+
     def count(self, table: str) -> int:
         """Rows of a table, as the manifest says; 0 for a table that the snapshot does not hold."""
+        inside = self.scope.count(table) if self.scope is not None else None
+        if inside is not None:
+            return inside
         file = self.manifest.tables.get(table)
         return file.rows if file else 0
 
@@ -115,12 +194,20 @@ class Index:
                         f"snapshot {self.snapshot} holds no vectors {name!r} (it holds {held}): "
                         "run graphrag-assets index again"
                     )
-                self._vectors[name] = VectorIndex(self.filesystem, described)
+                self._vectors[name] = self._vector_index(name, described)
             return self._vectors[name]
+
+    def _vector_index(self, name: str, described: VectorTable) -> VectorIndex:
+        table = VECTOR_TABLES.get(name, "")
+        windows = max(1.0, described.rows / max(1, self.whole.count(table)))
+        scope = self.scope
+        inside = (lambda: scope.ids(table)) if scope is not None else None
+        return VectorIndex(self.filesystem, described, inside, windows)
 
     def close(self) -> None:
         """Close the database connection."""
-        self._connection.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def __enter__(self) -> Index:
         return self
@@ -153,8 +240,10 @@ def open_index(base: str, snapshot: str | None = None, workspace: Workspace | No
     return Index(filesystem, manifest, workspace)
 
 
-def _create_views(connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest) -> None:
-    """One view a table; a table that the snapshot lacks is empty, so that every query finds its columns."""
+def _create_views(
+    connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest, scope: Scope | None = None
+) -> None:
+    """One view a table, of the rows inside a scope; a table that the snapshot lacks is empty."""
     for contract in tables.PUBLISHED:
         file = manifest.tables.get(contract.name)
         if file is None:
@@ -163,7 +252,9 @@ def _create_views(connection: duckdb.DuckDBPyConnection, filesystem: FileSystem,
             connection.unregister("absent")
         else:
             address = filesystem.uri(file.path).replace("'", "''")
-            connection.execute(f"create view \"{contract.name}\" as select * from read_parquet('{address}')")
+            rows = f"select * from read_parquet('{address}')"
+            shown = scope.restrict(connection, contract.name, rows) if scope is not None else rows
+            connection.execute(f'create view "{contract.name}" as {shown}')
 
 
 def integers(values: Sequence[int]) -> str:

@@ -148,7 +148,7 @@ def _graph_sections(
     entities = SectionBuilder(ENTITIES, ENTITY_COLUMNS, tokenizer, budget)
     shown = [seed.entity for seed in seeds if entities.add(entity_row(seed.entity))]
     left = budget - entities.tokens
-    claims = lookups.claims_of(index, [entity.title for entity in shown])
+    claims = lookups.claims_of(index, shown)
     claim_section = SectionBuilder(CLAIMS, CLAIM_COLUMNS, tokenizer, int(left * CLAIM_SHARE))
     claim_section.fill(claim_row(claim) for claim in claims)
     related = lookups.relationships_of(index, [entity.number for entity in shown], parameters.top_k_relationships)

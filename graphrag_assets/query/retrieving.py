@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from graphrag_assets.llm.budget import BudgetReached
 from graphrag_assets.query.basic import build_basic_context
@@ -114,7 +114,11 @@ async def basic_context(question: Question, by_words: bool = False, max_tokens: 
 
 
 async def near_reports(
-    question: Question, k: int, communities: Sequence[int] | None = None, model_id: str = ""
+    question: Question,
+    k: int,
+    communities: Sequence[int] | None = None,
+    model_id: str = "",
+    bonus: Mapping[int, float] | None = None,
 ) -> list[tuple[Report, float]]:
     """The reports nearest to the question, with their similarity.
 
@@ -123,11 +127,12 @@ async def near_reports(
         k: Reports wanted.
         communities: Reports that may be returned; None: all up to the level.
         model_id: Entry of embedding_models that the search names.
+        bonus: What is added to the similarity of a report before the best are taken, by community.
     """
     vector = await embedded(question, [REPORT_VECTORS], model_id)
     with question.watch.step("context"):
         return await asyncio.to_thread(
-            nearest_reports, question.index, vector, k, communities, question.community_level
+            nearest_reports, question.index, vector, k, communities, question.community_level, bonus
         )
 
 

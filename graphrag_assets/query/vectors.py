@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphrag_assets.query.errors import QueryError
+from graphrag_assets.query.stored import READERS
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.snapshots import VectorTable
 
 #: Candidates per wanted row that an approximate index re-checks with the exact vectors.
-REFINE_FACTOR = 5
+REFINE_FACTOR = 2
+
+#: Rows that are fetched beyond those wanted: some may be further windows of one text.
+SPARE = 8
 
 
 @dataclass(frozen=True)
@@ -34,13 +39,24 @@ class VectorIndex:
     Args:
         filesystem: The storage base.
         described: Which table at which version.
+        inside: Gives the ids that may be found, where a filter leaves out others; None: all may.
+        windows: Vectors that a row has on average.
     """
 
-    def __init__(self, filesystem: FileSystem, described: VectorTable) -> None:
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        described: VectorTable,
+        inside: Callable[[], frozenset[str]] | None = None,
+        windows: float = 1.0,
+    ) -> None:
         self.filesystem = filesystem
         self.described = described
         self._lock = threading.Lock()
         self._table: Any = None
+        self._inside = inside
+        self._windows = windows
+        self._held: frozenset[str] | None = None
 
     def check(self, model: str, dimension: int | None = None) -> None:
         """Make sure that a question embedded by this model can be compared with these vectors.
@@ -72,19 +88,45 @@ class VectorIndex:
         Returns:
             At most k hits, each id once, best first.
         """
+        allowed = self._allowed(allowed)
         rows = self.described.rows
-        limit = min(rows, 2 * k)
+        limit = min(rows, math.ceil(k * self._windows) + SPARE)
         while True:
             hits = self._search(vector, limit, allowed)
             if len(hits) >= k or limit >= rows:
                 return hits[:k]
+            if allowed is not None and len(allowed) < rows:
+                return self._among(vector, k, allowed)
             limit = min(rows, 4 * limit)
 
-    def _search(self, vector: Sequence[float], limit: int, allowed: Collection[str] | None) -> list[Hit]:
+    def _allowed(self, allowed: Collection[str] | None) -> Collection[str] | None:
+        """The ids that may be found: those asked for that lie inside the filter."""
+        if self._inside is None:
+            return allowed
+        with self._lock:
+            if self._held is None:
+                self._held = self._inside()
+        return self._held if allowed is None else self._held.intersection(allowed)
+
+    def _among(self, vector: Sequence[float], k: int, allowed: Collection[str]) -> list[Hit]:
+        """The nearest among few rows: they are chosen before the search, which looks at no others."""
+        limit, condition = math.ceil(k * self._windows) + SPARE, f"id in ({', '.join(map(_quoted, sorted(allowed)))})"
+        while allowed:
+            hits = self._search(vector, limit, allowed, condition)
+            if len(hits) >= min(k, len(allowed)) or limit >= self.described.rows:
+                return hits[:k]
+            limit = min(self.described.rows, 4 * limit)
+        return []
+
+    def _search(
+        self, vector: Sequence[float], limit: int, allowed: Collection[str] | None, condition: str = ""
+    ) -> list[Hit]:
         if limit <= 0:
             return []
         query = self._open().search(vector, vector_column_name="vector").distance_type("cosine")
-        found = query.select(["id", "_distance"]).limit(limit).refine_factor(REFINE_FACTOR).to_arrow()
+        query = query.bypass_vector_index().where(condition) if condition else query.refine_factor(REFINE_FACTOR)
+        with READERS:  # each search holds the vectors that it compares
+            found = query.select(["id", "_distance"]).limit(limit).to_arrow()
         best: dict[str, float] = {}
         for row_id, distance in zip(found["id"].to_pylist(), found["_distance"].to_pylist(), strict=True):
             if allowed is None or row_id in allowed:
@@ -98,3 +140,8 @@ class VectorIndex:
 
                 self._table = open_vectors(self.filesystem, self.described)
             return self._table
+
+
+def _quoted(text: str) -> str:
+    """A text as SQL."""
+    return "'" + text.replace("'", "''") + "'"

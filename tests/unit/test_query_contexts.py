@@ -19,7 +19,7 @@ from graphrag_assets.query.history import history_section, question_with_history
 from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.lexical import search_text_units
 from graphrag_assets.query.local import LocalParameters, build_local_context
-from graphrag_assets.query.lookups import claims_of, relationships_of, text_units_of
+from graphrag_assets.query.lookups import claims_of, entities_by_title, relationships_of, text_units_of
 from graphrag_assets.query.vectors import Hit
 from tests.published import HashEmbedder, publish_microsoft_index
 from tests.unit.query_doubles import TOKENS, small_index, small_rows
@@ -171,8 +171,9 @@ def test_text_units_follow_entities_then_relationships(small: Index) -> None:
 
 
 def test_claims_follow_their_entities(small: Index) -> None:
-    assert [c.number for c in claims_of(small, ["ADA FINCH", "COUNCIL"])] == [0]
-    assert claims_of(small, ["ADA FINCH"]) == []
+    named = entities_by_title(small, ["ADA FINCH", "COUNCIL"])
+    assert [c.number for c in claims_of(small, list(named.values()))] == [0]
+    assert claims_of(small, [named["ADA FINCH"]]) == []
 
 
 def test_a_local_context_of_the_small_index(small: Index) -> None:
@@ -278,3 +279,13 @@ def test_all_reports_reach_exactly_one_batch(real: Index) -> None:
     batches = build_batches(real, selected, 4_000, 86, TOKENS)
     numbers = [row.number for batch in batches for row in batch.rows("Reports")]
     assert sorted(numbers) == sorted(s.community for s in selected)
+
+
+@given(st.lists(st.lists(st.text('ab .,!?"|\n\r\t東é1-/）…\u3000', max_size=8), min_size=1, max_size=3), max_size=3))
+def test_tokens_of_a_context_are_exact(sections: list[list[str]]) -> None:
+    built = []
+    for i, texts in enumerate(sections):
+        builder = SectionBuilder(f"Section {i}", ("id", "text"), TOKENS, 10_000)
+        built.append(builder.fill(Row(n, "", (str(n), text)) for n, text in enumerate(texts)).section())
+    context = join(built, TOKENS)
+    assert context.tokens == TOKENS.count(context.text)
