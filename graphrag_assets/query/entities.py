@@ -32,7 +32,8 @@ class Seed:
 
     Args:
         entity: The entity.
-        how: name (the question names it), vector, or degree (there was no question).
+        how: name (the question names it), text (it names a part of the name), vector, graph (a walk from the others
+            reaches it), or degree (there was no question).
         score: Cosine similarity to the question; 1.0 for a name that is not among the nearest.
     """
 
@@ -75,12 +76,38 @@ def mentions(index: Index, question: str) -> list[Mention]:
     return sorted(taken, key=lambda mention: mention.start)
 
 
-def seed_entities(index: Index, question: str, vector: Sequence[float] | None, k: int) -> list[Seed]:
-    """The entities that local search starts from.
+@dataclass(frozen=True)
+class Found:
+    """Entities that a question is about.
 
-    Proper names of the question lead, in its order; then the nearest entities by vector, those that the question names
-    in lower case before the others; then further lower-case names. Never more than k. Without a question the entities
-    with the most relationships.
+    Args:
+        named: Those that it names, in its order.
+        near: Those whose vectors are nearest, best first.
+    """
+
+    named: tuple[Mention, ...]
+    near: tuple[Seed, ...]
+
+
+def find_entities(index: Index, question: str, vector: Sequence[float], k: int) -> Found:
+    """The entities that a question names, and the nearest ones by vector, ``OVERSAMPLE * k`` of them.
+
+    Args:
+        index: The snapshot.
+        question: The question.
+        vector: Its embedding.
+        k: Entities wanted.
+    """
+    hits = index.vectors(ENTITY_VECTORS).nearest(vector, OVERSAMPLE * k) if index.count("entities") else []
+    known = lookups.entities_by_id(index, [hit.id for hit in hits])
+    near = tuple(Seed(known[hit.id], "vector", hit.score) for hit in hits if hit.id in known)
+    return Found(tuple(mentions(index, question)), near)
+
+
+def seed_entities(index: Index, question: str, vector: Sequence[float] | None, k: int) -> list[Seed]:
+    """The entities that local search starts from: those of :func:`find_entities` and :func:`choose_seeds`.
+
+    Without a question the entities with the most relationships.
 
     Args:
         index: The snapshot.
@@ -89,18 +116,29 @@ def seed_entities(index: Index, question: str, vector: Sequence[float] | None, k
         k: Entities wanted.
     """
     if vector is None or not question.strip():
-        return [Seed(entity, "degree", 0.0) for entity in lookups.top_entities(index, k)]
-    hits = index.vectors(ENTITY_VECTORS).nearest(vector, OVERSAMPLE * k) if index.count("entities") else []
-    known = lookups.entities_by_id(index, [hit.id for hit in hits])
-    near = {known[hit.id].number: Seed(known[hit.id], "vector", hit.score) for hit in hits if hit.id in known}
-    named = mentions(index, question)
+        return degree_seeds(index, k)
+    return choose_seeds(find_entities(index, question, vector, k), k)
+
+
+def degree_seeds(index: Index, k: int) -> list[Seed]:
+    """Where there is no question: the entities with the most relationships."""
+    return [Seed(entity, "degree", 0.0) for entity in lookups.top_entities(index, k)]
+
+
+def choose_seeds(found: Found, k: int) -> list[Seed]:
+    """The k entities to start from.
+
+    Proper names of the question lead, in its order; then the nearest entities by vector, those that the question names
+    in lower case before the others; then further lower-case names. Never more than k.
+    """
+    near = {seed.entity.number: seed for seed in found.near}
 
     def seed(mention: Mention) -> Seed:
         number = mention.entity.number
         return Seed(mention.entity, "name", near[number].score if number in near else 1.0)
 
-    proper = [seed(m) for m in named if m.proper]
-    plain = [seed(m) for m in named if not m.proper]
+    proper = [seed(m) for m in found.named if m.proper]
+    plain = [seed(m) for m in found.named if not m.proper]
     plain_near = sorted((s for s in plain if s.entity.number in near), key=lambda s: (-s.score, s.entity.number))
     plain_far = [s for s in plain if s.entity.number not in near]
     ordered: dict[int, Seed] = {}

@@ -26,6 +26,13 @@ def entities_by_id(index: Index, ids: Sequence[str]) -> dict[str, Entity]:
     return {r["id"]: Entity(**r) for r in index.rows(f"select {_ENTITY} from entities where id in ({marks(ids)})", ids)}
 
 
+def entities(index: Index, numbers: Sequence[int]) -> list[Entity]:
+    """Entities by number, in the order asked for."""
+    rows = index.rows(f"select {_ENTITY} from entities where human_readable_id in ({integers(numbers)})")
+    found = {r["number"]: Entity(**r) for r in rows}
+    return [found[number] for number in numbers if number in found]
+
+
 def entities_by_title(index: Index, titles: Sequence[str]) -> dict[str, Entity]:
     """Entities by title or by the title of an alias that was merged into them; unknown titles are left out."""
     if not titles:
@@ -138,14 +145,25 @@ def text_units_of(index: Index, entities: Sequence[int]) -> list[tuple[int, int]
     )
     count = {(r["entity"], r["text_unit"]): r["relationships"] for r in held}
     order = sorted(first, key=lambda unit: (first[unit], -count.get((entities[first[unit]], unit), 0), unit))
-    tokens = {
-        r["number"]: r["n_tokens"]
-        for r in index.rows(
-            f"""select human_readable_id as number, n_tokens from text_units
-                where human_readable_id in ({integers(order)})"""
-        )
-    }
+    tokens = text_unit_tokens(index, order)
     return [(unit, tokens[unit]) for unit in order if unit in tokens]
+
+
+def text_unit_sizes(index: Index, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """(number, tokens) of text units by id; unknown ids are left out."""
+    rows = index.rows(
+        f"select id, human_readable_id as number, n_tokens from text_units where id in ({marks(ids)})", ids
+    )
+    return {r["id"]: (r["number"], r["n_tokens"]) for r in rows}
+
+
+def text_unit_tokens(index: Index, numbers: Sequence[int]) -> dict[int, int]:
+    """Tokens of text units by number; unknown numbers are left out."""
+    rows = index.rows(
+        f"""select human_readable_id as number, n_tokens from text_units
+            where human_readable_id in ({integers(numbers)})"""
+    )
+    return {r["number"]: r["n_tokens"] for r in rows}
 
 
 def text_units(index: Index, numbers: Sequence[int]) -> list[TextUnit]:
