@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from graphrag_assets import ids
+from graphrag_assets.indexing.full_text import term_tables
 from graphrag_assets.indexing.graph import merge_graph
-from graphrag_assets.indexing.links import link_tables, text_unit_links
+from graphrag_assets.indexing.links import link_tables, row_numbers, text_unit_links
 from graphrag_assets.indexing.resolution import resolve_entities, title_profiles
 from graphrag_assets.llm.embedded import EmbeddedEmbedder
 from graphrag_assets.storage import parquet, tables
@@ -66,8 +67,11 @@ def publish(base: Path, passages: Sequence[Passage]) -> None:
     published["documents"] = tables.DOCUMENTS.from_rows([_document(unit, passages) for unit in units])
     for contract in tables.PUBLISHED:
         published.setdefault(contract.name, contract.empty())
-    published |= link_tables(
-        published["text_units"], published["entities"], published["relationships"], published["communities"]
+    names = ("text_units", "entities", "relationships", "communities", "covariates")
+    published |= link_tables(*(published[name] for name in names))
+    published |= term_tables(published["text_units"])
+    published["row_numbers"] = row_numbers(
+        published["text_units"], published["entities"], published["community_reports"]
     )
     conformed = {table.name: table.conform(published[table.name]) for table in tables.PUBLISHED}
     filesystem = open_filesystem(str(base))

@@ -1,7 +1,8 @@
 """settings.yaml and the environment as one typed model.
 
-The sections are in :mod:`graphrag_assets.settings_sections`; loading, substitution of ``${ENV}``, environment overrides and
-the translation of the reference's files in :mod:`graphrag_assets.settings_file`.
+The sections are in :mod:`graphrag_assets.settings_sections`, those on questions in
+:mod:`graphrag_assets.settings_searches`; loading, substitution of ``${ENV}``, environment overrides and the translation of
+the reference's files in :mod:`graphrag_assets.settings_file`.
 
 Without any settings the embedded defaults run: no key, no network.
 """
@@ -14,17 +15,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from graphrag_assets.settings_searches import (
+    AutoSearchSettings,
+    BasicSearchSettings,
+    DriftSearchSettings,
+    GlobalSearchSettings,
+    LocalSearchSettings,
+    QuerySettings,
+)
 from graphrag_assets.settings_sections import (
     DEFAULT_COMPLETION_MODEL,
     DEFAULT_EMBEDDING_MODEL,
-    BasicSearchSettings,
     BatchSettings,
     CacheSettings,
     CheckSettings,
     ChunkingSettings,
     ClusterGraphSettings,
     CommunityReportsSettings,
-    DriftSearchSettings,
     EmbeddedModelsSettings,
     EmbedTextSettings,
     EntityResolutionSettings,
@@ -32,9 +39,7 @@ from graphrag_assets.settings_sections import (
     ExtractGraphNlpSettings,
     ExtractGraphSettings,
     FolderSettings,
-    GlobalSearchSettings,
     InputSettings,
-    LocalSearchSettings,
     ModelSettings,
     Prices,
     PruneGraphSettings,
@@ -49,6 +54,7 @@ from graphrag_assets.settings_sections import (
 __all__ = [
     "DEFAULT_COMPLETION_MODEL",
     "DEFAULT_EMBEDDING_MODEL",
+    "AutoSearchSettings",
     "BasicSearchSettings",
     "BatchSettings",
     "CacheSettings",
@@ -72,6 +78,7 @@ __all__ = [
     "Notice",
     "Prices",
     "PruneGraphSettings",
+    "QuerySettings",
     "RateLimitSettings",
     "RetrySettings",
     "Section",
@@ -141,6 +148,10 @@ class Settings(Section):
     global_search: GlobalSearchSettings = Field(default_factory=GlobalSearchSettings, description="Global search.")
     drift_search: DriftSearchSettings = Field(default_factory=DriftSearchSettings, description="DRIFT search.")
     basic_search: BasicSearchSettings = Field(default_factory=BasicSearchSettings, description="Basic search.")
+    auto_search: AutoSearchSettings = Field(
+        default_factory=AutoSearchSettings, description="How method auto chooses a search."
+    )
+    query: QuerySettings = Field(default_factory=QuerySettings, description="Ceilings of one question.")
     checks: CheckSettings = Field(default_factory=CheckSettings, description="Limits of the data-quality checks.")
     language: str | None = Field(None, description="Language of the corpus (ISO 639-1); unset: detected per document.")
 

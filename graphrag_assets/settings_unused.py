@@ -42,9 +42,6 @@ _FOLDERS = "a folder or an S3 prefix is used (s3://bucket/prefix, with endpoint_
 _CALL_ARGS = "parameters of calls belong in call_args of the model's entry"
 _LANCE = "vectors are always in LanceDB tables inside storage.base"
 _NO_LAYOUT = "node embeddings and layouts are not computed; no search uses them"
-_NO_SELECTION = (
-    "the model does not choose reports (dynamic selection) yet; global_search.community_level says which are read"
-)
 _SPACY = "noun phrases come from the spaCy pipeline that text_analyzer.model_name names"
 _AZURE_KEYS = (
     "connection_string",
@@ -167,12 +164,7 @@ UNUSED: tuple[Unused, ...] = (
     ),
     Unused("global_search.map_max_tokens", "the length of a map answer is global_search.map_max_length, in words"),
     Unused("global_search.reduce_max_tokens", "the length of the answer is global_search.reduce_max_length, in words"),
-    *(
-        Unused(f"global_search.dynamic_search_{key}", _NO_SELECTION, same=(usual,))
-        for key, usual in (("threshold", 1), ("keep_parent", False), ("num_repeats", 1), ("max_level", 2))
-    ),
-    Unused("global_search.dynamic_search_use_summary", _NO_SELECTION),
-    Unused("global_search.dynamic_search_llm", _NO_SELECTION),
+    Unused("global_search.dynamic_search_llm", "the model of global_search.completion_model_id rates reports"),
     Unused("*_search.concurrency", "concurrent_requests limits the calls of all searches", always=True),
     Unused(
         "*_search.dynamic_search_concurrent_coroutines",

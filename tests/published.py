@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from graphrag_assets.indexing.look_ups import look_up_tables
 from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.filesystem import open_filesystem
@@ -53,8 +54,9 @@ def publish(
         info: Facts for the manifest.
     """
     full = {name: [_complete(tables_by_name()[name], row) for row in rows.get(name, [])] for name in _SOURCES}
-    full |= _links(full)
-    arrow = {t.name: t.from_rows(full.get(t.name, [])) for t in tables.PUBLISHED}
+    arrow = {name: tables_by_name()[name].from_rows(full[name]) for name in _SOURCES}
+    arrow |= look_up_tables(arrow)
+    arrow = {t.name: t.conform(arrow[t.name]) for t in tables.PUBLISHED}
     filesystem = open_filesystem(str(base))
     data = {name: parquet.to_bytes(table, tables_by_name()[name]) for name, table in arrow.items()}
     embedder = embedder or HashEmbedder()
@@ -115,33 +117,6 @@ def _complete(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _NEUTRAL = {pa.int64(): 0, pa.int32(): 0, pa.float64(): 0.0, pa.bool_(): False, pa.string(): ""}
-
-
-def _links(full: Mapping[str, Rows]) -> dict[str, Rows]:
-    """The link tables; links to rows that do not exist are left out."""
-    unit = {r["id"]: r["human_readable_id"] for r in full["text_units"]}
-    entity = {r["id"]: r["human_readable_id"] for r in full["entities"]}
-    title = {r["title"]: r["human_readable_id"] for r in full["entities"]}
-    named = {(unit[u], e["human_readable_id"]) for e in full["entities"] for u in e["text_unit_ids"] if u in unit}
-    neighbours = {
-        (title[a], -r["combined_degree"], r["human_readable_id"], title[b], r["weight"])
-        for r in full["relationships"]
-        for a, b in ((r["source"], r["target"]), (r["target"], r["source"]))
-        if a in title and b in title
-    }
-    member = {
-        (entity[e], c["level"], c["community"]) for c in full["communities"] for e in c["entity_ids"] if e in entity
-    }
-    read = {(r["human_readable_id"], unit[u]) for r in full["relationships"] for u in r["text_unit_ids"] if u in unit}
-    return {
-        "text_unit_entities": [{"text_unit": u, "entity": e} for u, e in sorted(named)],
-        "entity_neighbours": [
-            {"entity": a, "neighbour": b, "relationship": r, "combined_degree": -d, "weight": w}
-            for a, d, r, b, w in sorted(neighbours)
-        ],
-        "entity_communities": [{"entity": e, "community": c, "level": level} for e, level, c in sorted(member)],
-        "relationship_text_units": [{"relationship": r, "text_unit": u} for r, u in sorted(read)],
-    }
 
 
 def publish_microsoft_index(base: Path, folder: Path, embedder: Any = None) -> Manifest:

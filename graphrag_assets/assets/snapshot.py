@@ -17,7 +17,8 @@ from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import PUBLISHED, described
-from graphrag_assets.indexing.links import link_tables, text_unit_links
+from graphrag_assets.indexing.links import text_unit_links
+from graphrag_assets.indexing.look_ups import look_up_tables
 from graphrag_assets.indexing.report_parts import publish_citations
 from graphrag_assets.indexing.validation import CHECKS
 from graphrag_assets.settings import Workspace
@@ -49,9 +50,7 @@ def assemble(area: BuildArea, batches: list[str]) -> dict[str, pa.Table]:
     published["text_units"] = _text_units(area, batches, order, published)
     published["documents"] = _documents(area, batches, published["text_units"])
     published["community_reports"] = _reports(area.read("community_reports"), published)
-    published |= link_tables(
-        published["text_units"], published["entities"], published["relationships"], published["communities"]
-    )
+    published |= look_up_tables(published)
     return {table.name: table.conform(published[table.name]) for table in tables.PUBLISHED}
 
 

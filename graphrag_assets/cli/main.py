@@ -113,6 +113,31 @@ def index(method: str | None, allow_empty: bool, root: Path | None, as_json: boo
 @click.option("--response-type", default="Multiple Paragraphs", show_default=True, help="Form of the answer.")
 @click.option("--community-level", type=click.IntRange(min=0), help="Deepest level of reports (default: settings).")
 @click.option("--stream", is_flag=True, help="Print the answer while it is written.")
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Answer by then with the best there is.",
+)
+@click.option(
+    "--max-usd", type=click.FloatRange(min=0), help="Ceiling of the price of this question (default: settings)."
+)
+@click.option("--max-tokens", type=click.IntRange(min=0), help="Ceiling of its tokens (default: settings).")
+@click.option(
+    "--dynamic-community-selection/--no-dynamic-community-selection",
+    default=None,
+    help="Let the model choose the reports of a global search (default: settings).",
+)
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Conversation so far: a JSON list of objects with role and content, oldest first.",
+)
+@click.option("--explain", is_flag=True, help="Show how search and context were chosen, and what was left out.")
+@click.option("--unsupported", is_flag=True, help="List the sentences of the answer that no citation supports.")
+@click.option(
+    "--follow-ups", type=click.IntRange(min=0, max=50), default=0, help="Suggest so many questions to ask next."
+)
 @_common
 def query(question: str, root: Path | None, as_json: bool, verbose: bool, **options: Any) -> None:
     """Ask a question."""

@@ -22,7 +22,8 @@ COVARIATE_COLUMNS: dict[str, pa.DataType] = {
 }
 
 _LINKS: dict[str, dict[str, pa.DataType]] = {
-    "text_unit_entities": {"text_unit": pa.int32(), "entity": pa.int32()},
+    "text_unit_entities": {"text_unit": pa.int32(), "entity": pa.int32(), "relationships": pa.int32()},
+    "entities_in_text_units": {"text_unit": pa.int32(), "entity": pa.int32()},
     "entity_neighbours": {
         "entity": pa.int32(),
         "neighbour": pa.int32(),
@@ -31,6 +32,8 @@ _LINKS: dict[str, dict[str, pa.DataType]] = {
         "weight": pa.float64(),
     },
     "entity_communities": {"entity": pa.int32(), "community": pa.int32(), "level": pa.int32()},
+    "entity_claims": {"entity": pa.int32(), "claim": pa.int32()},
+    "community_occurrences": {"community": pa.int32(), "text_units": pa.int32()},
     "relationship_text_units": {"relationship": pa.int32(), "text_unit": pa.int32()},
 }
 
@@ -121,7 +124,11 @@ def text_unit_links(
 
 
 def link_tables(
-    text_units: pa.Table, entities: pa.Table, relationships: pa.Table, communities: pa.Table
+    text_units: pa.Table,
+    entities: pa.Table,
+    relationships: pa.Table,
+    communities: pa.Table,
+    covariates: pa.Table,
 ) -> dict[str, pa.Table]:
     """The narrow tables with integer keys that serve look-ups, which through lists cost seconds at a million rows.
 
@@ -130,12 +137,22 @@ def link_tables(
         entities: Columns id, human_readable_id, title, text_unit_ids.
         relationships: Columns human_readable_id, source, target, weight, combined_degree, text_unit_ids.
         communities: Columns community, level, entity_ids.
+        covariates: Columns human_readable_id, subject_id.
 
     Returns:
-        text_unit_entities, entity_neighbours, entity_communities and relationship_text_units, each in canonical order.
+        text_unit_entities, entities_in_text_units, entity_neighbours, entity_communities, entity_claims, community_occurrences and
+        relationship_text_units, each in canonical order.
     """
     queries = {
         "text_unit_entities": """
+            with held as (
+                select end_title as title, id, count(*) as relationships
+                from (select unnest([source, target]) as end_title, text_unit_ids from relationships),
+                     unnest(text_unit_ids) as units(id) group by all)
+            select u.human_readable_id as text_unit, e.entity, coalesce(h.relationships, 0) as relationships
+            from (select human_readable_id as entity, title, unnest(text_unit_ids) as id from entities) e
+            join text_units u using (id) left join held h using (title, id) order by entity, text_unit""",
+        "entities_in_text_units": """
             select u.human_readable_id as text_unit, e.entity
             from (select human_readable_id as entity, unnest(text_unit_ids) as id from entities) e
             join text_units u using (id) order by text_unit, entity""",
@@ -151,6 +168,14 @@ def link_tables(
             select e.human_readable_id as entity, c.community, c.level
             from (select community, level, unnest(entity_ids) as id from communities) c
             join entities e using (id) order by entity, level, community""",
+        "entity_claims": """
+            select e.human_readable_id as entity, c.human_readable_id as claim
+            from covariates c join entities e on e.title = c.subject_id order by entity, claim""",
+        "community_occurrences": """
+            select c.community, count(distinct u.id) as text_units
+            from (select community, unnest(entity_ids) as id from communities) c join entities e on e.id = c.id,
+                 unnest(e.text_unit_ids) as named(unit) join text_units u on u.id = named.unit
+            group by c.community order by c.community""",
         "relationship_text_units": """
             select r.relationship, u.human_readable_id as text_unit
             from (select human_readable_id as relationship, unnest(text_unit_ids) as id from relationships) r
@@ -163,5 +188,31 @@ def link_tables(
             ["human_readable_id", "source", "target", "weight", "combined_degree", "text_unit_ids"]
         ),
         communities=communities.select(["community", "level", "entity_ids"]),
+        covariates=covariates.select(["human_readable_id", "subject_id"]),
     ) as db:
         return {name: cast(db.sql(query).to_arrow_table(), _LINKS[name]) for name, query in queries.items()}
+
+
+def row_numbers(text_units: pa.Table, entities: pa.Table, community_reports: pa.Table) -> pa.Table:
+    """The numbers of rows that have vectors, by id: a search by vector finds ids.
+
+    Args:
+        text_units: Columns id, human_readable_id.
+        entities: The same.
+        community_reports: The same.
+
+    Returns:
+        Table row_numbers in canonical order.
+    """
+    named = {"text_units": text_units, "entities": entities, "community_reports": community_reports}
+    parts = [
+        pa.table(
+            {
+                "id": rows["id"],
+                "table": pa.repeat(pa.scalar(name), rows.num_rows),
+                "number": rows["human_readable_id"].cast(pa.int32()),
+            }
+        )
+        for name, rows in named.items()
+    ]
+    return pa.concat_tables(parts).sort_by([("id", "ascending"), ("table", "ascending")])

@@ -202,13 +202,15 @@ class Answers:
     ) -> _Attempt[T]:
         """Ask once, and judge the answer."""
         messages, parameters = self._hinted(question.messages, tries), self._more_tokens(tries)
-        characters = sum(len(message["content"]) for message in messages)
+        sent = [message["content"] for message in messages]
+        if question.schema is not None:
+            sent.append(dumps(question.schema).decode())
 
-        async def call() -> ChatAnswer:
-            return await self.calls.client.chat(messages, parameters, question.schema)
+        async def call(allowed: Mapping[str, Any]) -> ChatAnswer:
+            return await self.calls.client.chat(messages, allowed, question.schema)
 
         try:
-            answer = await self.calls.send(account, characters, call, repeat=bool(tries))
+            answer = await self.calls.send(account, sent, call, parameters=parameters, repeat=bool(tries))
         except PassingError as error:
             return _Attempt("", "failed", f"no answer after all repeats, last: {error}", final=True)
         except PermanentError as error:

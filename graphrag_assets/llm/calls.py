@@ -8,8 +8,10 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from graphrag_assets.llm.budget import Budget, Estimate, Ticket, current_budgets
 from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, answer_identity, connect, endpoint
 from graphrag_assets.llm.errors import FATAL, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.limits import Limiter, Reservation, SlidingWindow
@@ -40,6 +42,9 @@ UNREACHABLE_IN_A_ROW = 10
 
 #: A provider that asks to wait longer than this is out of quota rather than busy, in seconds.
 LONGEST_RETRY_AFTER = 900.0
+
+#: Tokens that a message takes beside its text, and that begin the answer.
+_MESSAGE_TOKENS = 4
 
 _MENDS: Mapping[str, str] = {
     "authentication": "check api_key of this entry, or the environment variable it is read from",
@@ -73,12 +78,23 @@ class ModelCalls:
         settings: The entry.
         slots: Slots for calls in flight, shared by all models.
         completes: True for a chat model, whose answers take tokens too; False for an embedding model.
+        count: Counts the tokens of a prompt, at least; only asked where a budget is to be kept.
+        budget: Ceiling of the run; None: none.
 
     Raises:
         GatewayError: The entry cannot work as it stands (no key, no address).
     """
 
-    def __init__(self, entry: str, settings: ModelSettings, slots: asyncio.Semaphore, *, completes: bool) -> None:
+    def __init__(
+        self,
+        entry: str,
+        settings: ModelSettings,
+        slots: asyncio.Semaphore,
+        *,
+        completes: bool,
+        count: Callable[[str], int] = len,
+        budget: Budget | None = None,
+    ) -> None:
         self.entry = entry
         self.settings = settings
         self.endpoint: Endpoint = endpoint(entry, settings)
@@ -94,6 +110,9 @@ class ModelCalls:
         self._notices = RetryNotices()
         self._silence: asyncio.TimerHandle | None = None
         self._mean_completion = 500.0 if completes else 0.0
+        self._completes = completes
+        self._count = count
+        self._budget = budget
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -101,27 +120,36 @@ class ModelCalls:
         return {**answer_identity(self.settings), "endpoint": self.endpoint.identity}
 
     async def send(
-        self, account: StageUsage, characters: int, call: Callable[[], Awaitable[R]], *, repeat: bool = False
+        self,
+        account: StageUsage,
+        texts: Sequence[str],
+        call: Callable[[Mapping[str, Any]], Awaitable[R]],
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        repeat: bool = False,
     ) -> R:
         """Send one call, again while it fails for a passing reason.
 
         Args:
             account: Where calls and tokens are booked.
-            characters: Characters of the prompt, for the token limit.
-            call: Sends one request; a PassingError from it, for whatever reason, repeats it.
+            texts: The prompt, for the limits and the budget.
+            call: Sends one request with the parameters that it is given; a PassingError from it, for whatever reason,
+                repeats it.
+            parameters: Parameters beside those of the entry.
             repeat: True where this call repeats an earlier one whose answer could not be used.
 
         Raises:
             PassingError: The last failure, after all repeats.
             PermanentError: This call cannot succeed.
-            GatewayError: No call to this model can.
+            GatewayError: No call to this model can; BudgetReached: the budget does not allow this one.
         """
+        size = self._size(texts)
         failures, started = 0, time.monotonic()
         while True:
             self._check()
             try:
-                async with self._turn(account, characters, repeat=repeat or failures > 0) as turn:
-                    answer = await call()
+                async with self._turn(account, size, parameters or {}, repeat=repeat or failures > 0) as turn:
+                    answer = await call(turn.parameters)
                     turn.usage = answer.usage
                     return answer
             except (PassingError, PermanentError) as error:
@@ -152,12 +180,12 @@ class ModelCalls:
         """
         failures, started = 0, time.monotonic()
         begun = False
-        characters = sum(len(message["content"]) for message in messages)
+        size = self._size([message["content"] for message in messages])
         while True:
             self._check()
             try:
-                async with self._turn(account, characters, repeat=repeat or failures > 0) as turn:
-                    async with aclosing(self.client.stream(messages, parameters, end)) as pieces:
+                async with self._turn(account, size, parameters, repeat=repeat or failures > 0) as turn:
+                    async with aclosing(self.client.stream(messages, turn.parameters, end)) as pieces:
                         async for piece in pieces:
                             begun = True
                             yield piece
@@ -179,23 +207,72 @@ class ModelCalls:
         if self._broken is not None:
             raise GatewayError(str(self._broken), passing=self._broken.passing)
 
+    def _size(self, texts: Sequence[str]) -> _Size:
+        budgets = [b for b in (self._budget, *current_budgets()) if b is not None and b.limited]
+        tokens = sum(map(self._count, texts)) + _MESSAGE_TOKENS * (len(texts) + 1) if budgets else 0
+        return _Size(sum(map(len, texts)), tokens, budgets)
+
     @asynccontextmanager
-    async def _turn(self, account: StageUsage, characters: int, *, repeat: bool) -> AsyncIterator[_Turn]:
-        """A slot within the limits for one request; the request is booked, whatever comes of it."""
-        expected = characters // 4 + self._expected_completion()
-        reservation = await self._limiter.enter(expected, self._slots)
-        started = time.perf_counter()
-        turn = _Turn()
+    async def _turn(
+        self, account: StageUsage, size: _Size, parameters: Mapping[str, Any], *, repeat: bool
+    ) -> AsyncIterator[_Turn]:
+        """A slot within the limits and the budget for one request; it is booked, whatever comes of it."""
+        turn = _Turn(dict(parameters))
+        async with self._paid(size, turn):
+            reservation = await self._limiter.enter(size.characters // 4 + self._expected_completion(), self._slots)
+            started = time.perf_counter()
+            try:
+                self._check()
+                account.calls += 1
+                account.retries += repeat
+                turn.sent = True
+                self._begin_silence()
+                yield turn
+                self._succeeded(account, reservation, turn.usage)
+            finally:
+                account.seconds += time.perf_counter() - started
+                self._slots.release()
+
+    @asynccontextmanager
+    async def _paid(self, size: _Size, turn: _Turn) -> AsyncIterator[None]:
+        """Reserve what the request may cost, and settle what it did.
+
+        One that was refused or never left costs nothing; of one that timed out or broke off nobody knows, so that the
+        reservation counts.
+        """
+        tickets: list[tuple[Budget, Ticket]] = []
+        free = False
         try:
-            self._check()
-            account.calls += 1
-            account.retries += repeat
-            self._begin_silence()
-            yield turn
-            self._succeeded(account, reservation, turn.usage)
+            for budget in size.budgets:
+                ticket = await budget.reserve(self._estimate(size, turn.parameters))
+                tickets.append((budget, ticket))
+                if ticket.limited:
+                    turn.parameters[self._limit_name] = ticket.completion
+            yield
+        except (PassingError, PermanentError) as error:
+            free = error.status is not None or error.kind == "unreachable"
+            raise
         finally:
-            account.seconds += time.perf_counter() - started
-            self._slots.release()
+            for budget, ticket in tickets:
+                if free or not turn.sent:
+                    budget.settle(ticket, 0, 0.0)
+                elif turn.usage is None:
+                    budget.settle(ticket)
+                else:
+                    tokens = turn.usage.prompt + turn.usage.completion
+                    budget.settle(ticket, tokens, self.facts.usd(turn.usage))
+
+    def _estimate(self, size: _Size, parameters: Mapping[str, Any]) -> Estimate:
+        if not self._completes:
+            return Estimate(self._name, size.tokens, 0, self.facts.input_usd, self.facts.output_usd)
+        limit = {**self.settings.call_args, **parameters}.get(self._limit_name)
+        most = limit if isinstance(limit, int) else self.facts.max_output
+        return Estimate(self._name, size.tokens, most, self.facts.input_usd, self.facts.output_usd)
+
+    @property
+    def _limit_name(self) -> str:
+        """The parameter by which the length of an answer is limited, as the entry calls it."""
+        return "max_completion_tokens" if "max_completion_tokens" in self.settings.call_args else "max_tokens"
 
     def _succeeded(self, account: StageUsage, reservation: Reservation, usage: TokenUsage | None) -> None:
         self._answered = True
@@ -290,13 +367,22 @@ class ModelCalls:
         return GatewayError(str(self._broken), passing=self._broken.passing)
 
 
+@dataclass(frozen=True)
+class _Size:
+    """How large a prompt is: characters, and for the budgets that it is charged to, tokens."""
+
+    characters: int
+    tokens: int
+    budgets: list[Budget]
+
+
+@dataclass
 class _Turn:
-    """One request that holds a slot."""
+    """One request that holds a slot: its parameters, whether it left, and what it used."""
 
-    __slots__ = ("usage",)
-
-    def __init__(self) -> None:
-        self.usage: TokenUsage | None = None
+    parameters: dict[str, Any]
+    sent: bool = False
+    usage: TokenUsage | None = None
 
 
 def backoff(settings: RetrySettings, failures: int, retry_after: float | None = None) -> float:

@@ -12,6 +12,7 @@ Importing this module is cheap; HTTP and LiteLLM are imported at the first call.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
@@ -19,6 +20,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message, Reply
 from graphrag_assets.llm.answers import Answers
+from graphrag_assets.llm.budget import Budget
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
@@ -52,10 +54,12 @@ class Gateway:
 
     Args:
         workspace: Root folder and settings.
+        budget: Ceiling of tokens and price for everything that is asked; None: none.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, budget: Budget | None = None) -> None:
         self._workspace = workspace
+        self._budget = budget
         settings = workspace.settings
         self._slots = asyncio.Semaphore(settings.concurrent_requests)
         self._cache = AnswerCache(None)
@@ -201,7 +205,11 @@ class Gateway:
         return self._vectors[model_id]
 
     def _connect(self, entry: str, settings: ModelSettings, *, completes: bool) -> ModelCalls:
-        calls = ModelCalls(entry, settings, self._slots, completes=completes)
+        count = _counter(
+            self._workspace.settings.chunking.encoding_model,
+            1.0 if settings.model_provider in _TIKTOKEN else _FOREIGN_WINDOW,
+        )
+        calls = ModelCalls(entry, settings, self._slots, completes=completes, count=count, budget=self._budget)
         self._calls[entry] = calls
         return calls
 
@@ -242,12 +250,12 @@ class _Asker:
         )
 
 
-def _counter(encoding: str) -> Callable[[str], int]:
-    """A token counter that loads its encoding when it is first used."""
+def _counter(encoding: str, share: float = 1.0) -> Callable[[str], int]:
+    """A token counter that loads its encoding when it is first used, and counts more where a share is given."""
 
     def count(text: str) -> int:
         from graphrag_assets.llm.tokens import tokenizer
 
-        return tokenizer(encoding).count(text)
+        return math.ceil(tokenizer(encoding).count(text) / share)
 
     return count

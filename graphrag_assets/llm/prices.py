@@ -30,6 +30,7 @@ class ModelFacts:
         context_window: Most prompt tokens.
         vector_size: Numbers in a vector of an embedding model.
         structured_output: True where the model answers by JSON schema.
+        max_output: Most tokens of an answer.
     """
 
     input_usd: float | None = None
@@ -38,6 +39,7 @@ class ModelFacts:
     context_window: int | None = None
     vector_size: int | None = None
     structured_output: bool = False
+    max_output: int | None = None
 
     def usd(self, tokens: TokenUsage | None) -> float | None:
         """Price of a call; None where the model's price or the tokens are not known."""
@@ -70,6 +72,7 @@ def facts(model: ModelSettings) -> ModelFacts:
         context_window=model.context_window or _whole(row.get("max_input_tokens") or row.get("max_tokens")),
         vector_size=_whole(model.call_args.get("dimensions") or row.get("output_vector_size")),
         structured_output=bool(row.get("supports_response_schema")) if structured is None else structured,
+        max_output=_whole(row.get("max_output_tokens")),
     )
 
 
@@ -102,6 +105,7 @@ def _table() -> dict[str, dict[str, Any]]:
         "cache_read_input_token_cost",
         "max_input_tokens",
         "max_tokens",
+        "max_output_tokens",
         "output_vector_size",
         "supports_response_schema",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -247,14 +247,13 @@ class Vectors:
     async def _send(self, account: StageUsage, texts: list[str], kind: str) -> list[Vector]:
         """One call, repeated while its vectors are not what was asked for."""
 
-        async def call() -> VectorAnswer:
+        async def call(_: Mapping[str, Any]) -> VectorAnswer:
             answer = await self.calls.client.embed(texts, kind)
             _check(answer, len(texts), self._dimension)
             return answer
 
-        characters = sum(map(len, texts))
         while True:
-            answer = await self.calls.send(account, characters, call)
+            answer = await self.calls.send(account, texts, call)
             size = len(answer.vectors[0])
             await self._settle_dimension(account, size, kind)
             if size == self._dimension:
@@ -273,12 +272,12 @@ class Vectors:
                     self._dimension = seen[-1]
                     return
 
-                async def call() -> VectorAnswer:
+                async def call(_: Mapping[str, Any]) -> VectorAnswer:
                     answer = await self.calls.client.embed([_PROBE], kind)
                     _check(answer, 1, None)
                     return answer
 
-                seen.append(len((await self.calls.send(account, len(_PROBE), call)).vectors[0]))
+                seen.append(len((await self.calls.send(account, [_PROBE], call)).vectors[0]))
             raise GatewayError(f"{self.calls.entry}: vectors of ever other sizes ({seen}); set call_args.dimensions")
 
 

@@ -3,6 +3,17 @@
 from graphrag_assets.query.engine import Method, ask, ask_sync
 from graphrag_assets.query.errors import NoSnapshotError, QueryError
 from graphrag_assets.query.index import Index, open_index
+from graphrag_assets.query.questions import follow_up_questions
 from graphrag_assets.query.result import Answer
 
-__all__ = ["Answer", "Index", "Method", "NoSnapshotError", "QueryError", "ask", "ask_sync", "open_index"]
+__all__ = [
+    "Answer",
+    "Index",
+    "Method",
+    "NoSnapshotError",
+    "QueryError",
+    "ask",
+    "ask_sync",
+    "follow_up_questions",
+    "open_index",
+]

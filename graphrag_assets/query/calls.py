@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message
+from graphrag_assets.llm.budget import BudgetReached
+from graphrag_assets.llm.errors import GatewayError
+from graphrag_assets.query.errors import QueryError
+from graphrag_assets.query.plain import plain_text
 from graphrag_assets.text.json_answers import parse_json_object
 from graphrag_assets.text.numbers import read_score
 
@@ -23,11 +27,17 @@ class Outcome(Generic[T]):
 
     Args:
         value: The parsed answer; None when there is none.
-        reason: Why there is none; empty when there is one.
+        reason: Why there is none, or why the value is not complete; else empty.
+        stopped: True where the deadline or the budget ended it, not a fault.
     """
 
     value: T | None
     reason: str = ""
+    stopped: bool = False
+
+
+class Stopped(Exception):  # noqa: N818 (an end, not a fault)
+    """The deadline or the budget ended a search before a model could be asked; the message says which."""
 
 
 class Deadline:
@@ -67,8 +77,16 @@ async def call(
         return Outcome((await ask(messages, parse, schema=schema, row=row)).value)
     except AnswerError as error:
         return Outcome(None, f"{error.status}: {error.reason}")
-    except Exception as error:  # the client's own errors: connection, authorisation, budget
-        return Outcome(None, f"{type(error).__name__}: {error}")
+    except BudgetReached as error:
+        return Outcome(None, str(error), stopped=True)
+    except Exception as error:  # the client's own errors: connection, authorisation
+        return Outcome(None, told(error))
+
+
+def told(error: Exception) -> str:
+    """An error in one line for people: the words of our own errors, with their kind where they are a library's."""
+    words = " ".join(str(error).split())
+    return words if isinstance(error, GatewayError | QueryError) else f"{type(error).__name__}: {words}"
 
 
 async def call_all(calls: Sequence[Coroutine[Any, Any, Outcome[T]]], deadline: Deadline) -> list[Outcome[T]]:
@@ -86,18 +104,26 @@ async def call_all(calls: Sequence[Coroutine[Any, Any, Outcome[T]]], deadline: D
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-    return [Outcome(None, TIMED_OUT) if task.cancelled() else task.result() for task in tasks]
+    return [Outcome(None, TIMED_OUT, stopped=True) if task.cancelled() else task.result() for task in tasks]
+
+
+def failures(outcomes: Sequence[Outcome[Any]]) -> tuple[int, str, bool]:
+    """How many calls gave nothing, why (a fault is told before the deadline or the budget), and whether only those did."""
+    lost = [outcome for outcome in outcomes if outcome.value is None]
+    faults = [outcome for outcome in lost if not outcome.stopped]
+    reason = (faults or lost)[0].reason if lost else ""
+    return len(lost), reason, not faults
 
 
 def parse_text(text: str) -> str:
-    """The answer as text.
+    """The answer as text for people; one that came as JSON gives the text in it.
 
     Raises:
         ValueError: There is none.
     """
     if not text.strip():
         raise ValueError("the answer is empty; expected text")
-    return text.strip()
+    return plain_text(text)
 
 
 @dataclass(frozen=True)
@@ -136,7 +162,7 @@ def parse_step(text: str, answer_key: str) -> StepAnswer:
     score = read_score(found.get("score"))
     if score is None:
         raise ValueError('expected a number from 0 to 100 as "score"')
-    return StepAnswer(answer.strip(), score, tuple(questions))
+    return StepAnswer(plain_text(answer) if answer.strip() else "", score, tuple(questions))
 
 
 def step_schema(answer_key: str) -> dict[str, Any]:

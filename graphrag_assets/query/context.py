@@ -59,6 +59,8 @@ class Section:
         rows: Rows that fitted.
         left_out: Rows that were considered and did not fit.
         budget: Tokens that the section might use.
+        used: Tokens that it uses, with its head.
+        too_long: Number and tokens of rows that were tried and did not fit into what was left.
     """
 
     name: str
@@ -66,6 +68,8 @@ class Section:
     rows: tuple[Row, ...]
     left_out: int
     budget: int
+    used: int = 0
+    too_long: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def text(self) -> str:
@@ -154,6 +158,7 @@ class SectionBuilder:
         self.left_out = 0
         self._tokenizer = tokenizer
         self._rows: list[Row] = []
+        self._too_long: list[tuple[int, int]] = []
 
     @property
     def room(self) -> int:
@@ -170,6 +175,7 @@ class SectionBuilder:
         size = self._tokenizer.count(section_line(row.cells))
         if size > self.room:
             self.left_out += 1
+            self._too_long.append((row.number, size))
             return False
         self.used += size
         self._rows.append(row)
@@ -184,4 +190,6 @@ class SectionBuilder:
     def section(self, order: Sequence[int] | None = None) -> Section:
         """The section, its rows in the order they were added, or in another one given by their places."""
         rows = [self._rows[i] for i in order] if order is not None else self._rows
-        return Section(self.name, self.columns, tuple(rows), self.left_out, self.budget)
+        return Section(
+            self.name, self.columns, tuple(rows), self.left_out, self.budget, self.tokens, tuple(self._too_long)
+        )

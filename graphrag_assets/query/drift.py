@@ -14,9 +14,20 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from graphrag_assets.indexing.asking import Ask
-from graphrag_assets.query.calls import Deadline, Outcome, StepAnswer, call, call_all, parse_step, step_schema
+from graphrag_assets.llm.budget import BudgetReached
+from graphrag_assets.query.calls import (
+    TIMED_OUT,
+    Deadline,
+    Outcome,
+    StepAnswer,
+    call,
+    call_all,
+    failures,
+    parse_step,
+    step_schema,
+)
 from graphrag_assets.query.citations import check_citations
-from graphrag_assets.query.context import Context, TokenCounter
+from graphrag_assets.query.context import Context, Section, TokenCounter
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.global_search import reports_context
 from graphrag_assets.query.index import Index
@@ -56,6 +67,7 @@ class Search:
         contexts: Everything that was shown to a model.
         warnings: What failed on the way.
         dropped: Citations that the model made up.
+        stopped: Why the deadline or the budget ended the search; empty where they did not.
     """
 
     question: str
@@ -65,6 +77,7 @@ class Search:
     contexts: list[Context] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    stopped: str = ""
 
     def __post_init__(self) -> None:
         self.asked.add(normalise(self.question))
@@ -80,6 +93,13 @@ class Search:
             if key and key not in self.asked:
                 self.asked.add(key)
                 self.waiting.append((answer.score, len(self.asked), follow_up))
+
+    def notes(self) -> dict[str, object]:
+        """For explanations: the questions asked with the usefulness of their answers, and those left."""
+        return {
+            "steps": [{"question": step.question, "score": step.score} for step in self.steps],
+            "not_asked": [question for _, _, question in self.waiting],
+        }
 
     def next_questions(self, most: int) -> list[str]:
         """Take the best waiting questions: by the score of the step they come from, then in the order they came up."""
@@ -109,14 +129,26 @@ async def prime(
     settings: DriftSearchSettings,
     tokenizer: TokenCounter,
     deadline: Deadline,
+    spoken: Section | None = None,
 ) -> None:
     """Answer the question from the nearest reports, in a few calls side by side.
 
+    Args:
+        search: Takes up the answers.
+        found: The nearest reports.
+        ask: The model.
+        prompt: Template of the system prompt.
+        settings: Budgets.
+        tokenizer: Counts.
+        deadline: After which no answer is waited for.
+        spoken: The conversation so far, which every call reads.
+
     Raises:
-        QueryError: None of them gave an answer.
+        QueryError: None of them gave an answer, by a fault.
     """
     contexts = [
-        reports_context(fold, settings.primer_llm_max_tokens, tokenizer) for fold in folds(found, settings.primer_folds)
+        reports_context(fold, settings.primer_llm_max_tokens, tokenizer, spoken)
+        for fold in folds(found, settings.primer_folds)
     ]
     contexts = [context for context in contexts if not context.is_empty]
     calls = [
@@ -137,12 +169,14 @@ async def prime(
     ]
     outcomes = await call_all(calls, deadline)
     search.contexts.extend(contexts)
-    failed = [outcome.reason for outcome in outcomes if outcome.value is None]
-    if len(failed) == len(outcomes):
-        why = failed[0] if failed else "no report fits into drift_search.primer_llm_max_tokens"
-        raise QueryError(f"drift search: the primer got no usable answer from the model ({why})")
+    failed, reason, only_stopped = failures(outcomes)
+    if failed == len(outcomes) and not (outcomes and only_stopped):
+        reason = reason or "no report fits into drift_search.primer_llm_max_tokens"
+        raise QueryError(f"drift search: the primer got no usable answer from the model ({reason})")
+    if failed and only_stopped:
+        search.stopped = reason
     if failed:
-        search.warnings.append(f"{len(failed)} of {len(outcomes)} primer calls failed ({failed[0]})")
+        search.warnings.append(f"{failed} of {len(outcomes)} primer calls failed ({reason})")
     for context, outcome in zip(contexts, outcomes, strict=True):
         if outcome.value is not None:
             search.add(search.question, outcome.value, [context])
@@ -167,7 +201,13 @@ async def explore(
         if deadline.passed:
             search.warnings.append(f"the deadline ended the search before round {number} of {settings.n_depth}")
             return
-        vectors = await models.embed(index, questions, [ENTITY_VECTORS], settings.embedding_model_id)
+        try:
+            async with asyncio.timeout(deadline.remaining()):
+                vectors = await models.embed(index, questions, [ENTITY_VECTORS], settings.embedding_model_id)
+        except (TimeoutError, BudgetReached, QueryError) as error:
+            reason = str(error) or TIMED_OUT
+            search.warnings.append(f"the search ended before round {number} of {settings.n_depth} ({reason})")
+            return
         contexts = await asyncio.gather(
             *(
                 asyncio.to_thread(build_local_context, index, question, vector.tolist(), parameters, models.tokenizer)
@@ -193,15 +233,17 @@ async def explore(
             for question, context in zip(questions, contexts, strict=True)
         ]
         outcomes: list[Outcome[StepAnswer]] = await call_all(calls, deadline)
-        failed = [outcome.reason for outcome in outcomes if outcome.value is None]
+        failed, reason, only_stopped = failures(outcomes)
         if failed:
             search.warnings.append(
-                f"{len(failed)} of {len(outcomes)} follow-up questions of round {number} failed ({failed[0]})"
+                f"{failed} of {len(outcomes)} follow-up questions of round {number} failed ({reason})"
             )
         for question, context, outcome in zip(questions, contexts, outcomes, strict=True):
             if outcome.value is not None:
                 search.contexts.append(context)
                 search.add(question, outcome.value, [context])
+        if failed and only_stopped:
+            return
 
 
 def reduce_text(search: Search, max_tokens: int, tokenizer: TokenCounter) -> str:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Literal
+from typing import Any, Literal
 
+from graphrag_assets.llm.budget import Budget, limited_by
 from graphrag_assets.llm.usage import StageUsage
-from graphrag_assets.query import searches
+from graphrag_assets.query import costs, routing, searches
 from graphrag_assets.query.accounts import copy_usage, usage_since
-from graphrag_assets.query.calls import Deadline
+from graphrag_assets.query.calls import Deadline, Stopped
 from graphrag_assets.query.citations import check_citations, resolve_citations
-from graphrag_assets.query.errors import QueryError
+from graphrag_assets.query.errors import NoReports, QueryError
+from graphrag_assets.query.explanation import explain
+from graphrag_assets.query.global_answer import global_
 from graphrag_assets.query.history import Turn
 from graphrag_assets.query.index import Index
 from graphrag_assets.query.models import Models, open_models
-from graphrag_assets.query.result import Answer, Draft, Stopwatch, cited_sections
-from graphrag_assets.query.routing import Route, route
+from graphrag_assets.query.result import NOTE, Answer, Draft, Stopwatch, cited_sections
+from graphrag_assets.query.routing import Route
 from graphrag_assets.query.writing import OnText, Question
 
 Method = Literal["auto", "local", "global", "drift", "basic"]
@@ -28,10 +31,13 @@ MAX_QUESTION, MAX_EXTRACTIVE_QUESTION = 10_000, 2_000
 
 _SEARCHES: dict[str, Callable[[Question], Awaitable[Draft]]] = {
     "local": searches.local,
-    "global": searches.global_,
+    "global": global_,
     "drift": searches.drift_,
     "basic": searches.basic,
 }
+
+#: Searches that ``auto`` goes on to, in this order, where one finds nothing.
+_FALLBACKS = {"global": ("basic", "local"), "drift": ("basic", "local"), "local": ("basic",), "basic": ("local",)}
 
 
 async def ask(
@@ -43,27 +49,88 @@ async def ask(
     response_type: str = "Multiple Paragraphs",
     level: int | None = None,
     deadline: float | None = None,
+    max_usd: float | None = None,
+    max_tokens: int | None = None,
+    dynamic: bool | None = None,
     models: Models | None = None,
     on_text: OnText | None = None,
+    explain_costs: bool = False,
 ) -> Answer:
     """Ask an index.
 
     Args:
         index: An open snapshot.
         question: The question, in any language.
-        method: Search to use; auto chooses by the rules of :mod:`graphrag_assets.query.routing`.
+        method: Search to use; auto chooses, see :mod:`graphrag_assets.query.routing`, and goes on to another one where
+            the first finds nothing.
         history: Conversation so far: turns with role (user or assistant) and content, oldest first.
         response_type: Form of the answer in words, such as "Multiple Paragraphs" or "Single Sentence".
         level: Deepest community level whose reports are used; None: as set.
         deadline: Seconds after which the best answer so far is returned; None: none.
+        max_usd: Most USD that the question may cost; None: as set (``query.max_usd``).
+        max_tokens: Most tokens, of prompts and answers together; None: as set.
+        dynamic: Whether global search lets the model choose the reports; None: as set.
         models: Models that are open already, for several questions; None: those of the workspace.
         on_text: Takes the answer piece by piece while it is written: text only, citations checked.
+        explain_costs: Estimate in the explanation what each search would have cost; with a language model ``auto`` always
+            does.
 
     Returns:
         The answer; extractive where no language model is configured.
 
     Raises:
         QueryError: The question cannot be answered; the message names the thing at fault.
+    """
+    _check(index, question, method, level)
+    watch = Stopwatch()
+    limits = index.settings.query
+    budget = Budget(
+        limits.max_usd if max_usd is None else max_usd, limits.max_tokens if max_tokens is None else max_tokens
+    )
+    until = Deadline(deadline)
+    async with AsyncExitStack() as stack:
+        with watch.step("models"):
+            opened = models if models is not None else await stack.enter_async_context(open_models(index))
+        _check_length(question, opened)
+        before = copy_usage(opened.usage()) if opened.usage else {}
+        asked = Question(
+            index,
+            opened,
+            question,
+            history,
+            response_type,
+            level,
+            until,
+            on_text,
+            watch,
+            budget,
+            dynamic,
+            method == "auto",
+        )
+        with limited_by(budget):
+            with watch.step("route"):
+                route = (
+                    await routing.choose(asked) if method == "auto" else Route(method, "it was asked for", by="given")
+                )
+            asked.whole = route.whole
+            draft, fell_back = await _search(asked, route)
+        with watch.step("costs"):
+            wanted = explain_costs or (method == "auto" and opened.chat is not None)
+            estimates = await asyncio.to_thread(costs.estimate, asked) if wanted else {}
+        explanation = explain(route, fell_back, estimates, draft, budget)
+        return await asyncio.to_thread(_finish, asked, draft, before, explanation)
+
+
+def ask_sync(index: Index, question: str, method: Method = "auto", **options: object) -> Answer:
+    """The same for callers without an event loop; see :func:`ask`."""
+    return asyncio.run(ask(index, question, method, **options))  # type: ignore[arg-type]
+
+
+def _check(index: Index, question: str, method: Method, level: int | None) -> None:
+    """Refuse what cannot be asked.
+
+    Raises:
+        QueryError: The message says what is wrong.
     """
     if not question.strip():
         raise QueryError("the question is empty")
@@ -78,22 +145,6 @@ async def ask(
         raise QueryError(
             f"the community level must not be below 0, found {level}; level 0 holds the widest communities"
         )
-    watch = Stopwatch()
-    async with AsyncExitStack() as stack:
-        with watch.step("models"):
-            opened = models if models is not None else await stack.enter_async_context(open_models(index))
-        _check_length(question, opened)
-        before = copy_usage(opened.usage()) if opened.usage else {}
-        asked = Question(index, opened, question, history, response_type, level, Deadline(deadline), on_text, watch)
-        with watch.step("route"):
-            chosen = _route(asked, method)
-        draft = await _SEARCHES[chosen.method](asked)
-        return await asyncio.to_thread(_finish, asked, chosen, draft, before)
-
-
-def ask_sync(index: Index, question: str, method: Method = "auto", **options: object) -> Answer:
-    """The same for callers without an event loop; see :func:`ask`."""
-    return asyncio.run(ask(index, question, method, **options))  # type: ignore[arg-type]
 
 
 def _check_length(question: str, models: Models) -> None:
@@ -109,25 +160,66 @@ def _check_length(question: str, models: Models) -> None:
         )
 
 
-def _route(question: Question, method: Method) -> Route:
-    if method != "auto":
-        return Route(method, "")
-    return route(question.index, question.text, question.models.chat is not None)
+async def _search(question: Question, route: Route) -> tuple[Draft, list[dict[str, str]]]:
+    """Search, and where ``auto`` chose and nothing was found, search otherwise.
+
+    Returns:
+        The draft, and the searches that were given up: from, to, why.
+    """
+    fell_back: list[dict[str, str]] = []
+    method: str = route.method
+    draft, why = await _attempt(question, method)
+    found = draft
+    for other in _FALLBACKS[route.method] if question.auto else ():
+        if not why:
+            break
+        fell_back.append({"from": method, "to": other, "why": why})
+        method = other
+        draft, why = await _attempt(question, method)
+        found = draft or found
+    if found is None:
+        raise NoReports(why)
+    return found, fell_back
 
 
-def _finish(question: Question, chosen: Route, draft: Draft, before: Mapping[str, StageUsage]) -> Answer:
+async def _attempt(question: Question, method: str) -> tuple[Draft | None, str]:
+    """A draft, and why another search should be tried; empty where it need not."""
+    try:
+        draft = await _SEARCHES[method](question)
+    except Stopped as stopped:
+        return await searches.by_words(question, str(stopped)), ""
+    except NoReports as error:
+        if not question.auto:
+            raise
+        return None, str(error)
+    if not draft.declined:
+        return draft, ""
+    if method == "basic" and any(not context.is_empty for context in draft.contexts):
+        return draft, ""  # the texts were read: what they do not hold, no other search finds in them
+    if method == "local" and draft.extractive:
+        return draft, ""  # it has read what basic search reads
+    poor = draft.notes.get("poor")
+    return draft, str(poor) if poor else f"{method} search found nothing on the question"
+
+
+def _finish(
+    question: Question, draft: Draft, before: Mapping[str, StageUsage], explanation: Mapping[str, Any]
+) -> Answer:
     """Check and resolve the citations, say what went wrong, and close the accounts."""
     citable = draft.citable()
     with question.watch.step("citations"):
         text, dropped = check_citations(draft.text, citable)
         citations = resolve_citations(question.index, text, citable)
-    note = "".join(f"\n\n> Note: {warning}." for warning in draft.warnings)
-    if note and question.on_text:
-        question.on_text(note)
+    note = "".join(f"{NOTE}{warning}." for warning in draft.warnings)
+    if question.on_text:
+        if not draft.streamed:
+            question.on_text(text)
+        if note:
+            question.on_text(note)
     usage = question.models.usage
     return Answer(
         answer=text + note,
-        method=chosen.method,
+        method=explanation["route"]["method"],
         snapshot=question.index.snapshot,
         citations=tuple(citations),
         dropped_citations=tuple(dict.fromkeys([*draft.dropped, *dropped])),
@@ -136,9 +228,17 @@ def _finish(question: Question, chosen: Route, draft: Draft, before: Mapping[str
         contexts=draft.contexts,
         llm=usage_since(before, usage() if usage else {}),
         seconds=question.watch.total(),
-        why=chosen.why,
+        why=_why(explanation["route"]) if question.auto else "",
         warnings=draft.warnings,
         extractive=draft.extractive,
         declined=draft.declined,
         notes=tuple(context.notes for context in draft.contexts),
+        explanation=explanation,
     )
+
+
+def _why(route: Mapping[str, Any]) -> str:
+    """Why this search, for people."""
+    first = route["fell_back"][0]["from"] if route["fell_back"] else route["method"]
+    steps = [f"{s['from']} search was given up for {s['to']} search, since {s['why']}" for s in route["fell_back"]]
+    return "; ".join([f"{first} search, since {route['why']}", *steps])

@@ -9,3 +9,7 @@ class QueryError(Exception):
 
 class NoSnapshotError(QueryError):
     """Nothing is published at the storage address."""
+
+
+class NoReports(QueryError):  # noqa: N818
+    """A search that reads reports finds none that can be used."""

@@ -13,7 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphrag_assets.query import lookups
-from graphrag_assets.query.context import REPORTS, Context, Row, SectionBuilder, TokenCounter, join, section_line
+from graphrag_assets.query.context import (
+    REPORTS,
+    Context,
+    Row,
+    Section,
+    SectionBuilder,
+    TokenCounter,
+    join,
+    section_line,
+)
 from graphrag_assets.query.history import Turn, history_section
 from graphrag_assets.query.index import Index, integers
 from graphrag_assets.query.records import Report
@@ -75,8 +84,17 @@ def select_reports(index: Index, level: int) -> list[Selected]:
     known = set(size)
     roots = [c["community"] for c in communities if c["parent"] not in known]
     chosen = {n for root in roots for n in cover[root]}
-    weights = _occurrence_weights(index, chosen)
-    return [Selected(c["community"], weights.get(c["community"], 0.0)) for c in communities if c["community"] in chosen]
+    return weighted(index, chosen)
+
+
+def weighted(index: Index, communities: set[int]) -> list[Selected]:
+    """Reports with their occurrence weights, in the order of the reports table: deepest level first, then by community."""
+    rows = index.rows(
+        f"""select community from communities where community in ({integers(sorted(communities))})
+            order by level desc, community"""
+    )
+    weights = _occurrence_weights(index, communities)
+    return [Selected(r["community"], weights.get(r["community"], 0.0)) for r in rows]
 
 
 def _occurrence_weights(index: Index, communities: set[int]) -> dict[int, float]:
@@ -182,12 +200,22 @@ def nearest_reports(
     return [(found[hit.id], hit.score) for hit in hits if hit.id in found]
 
 
-def reports_context(found: Sequence[tuple[Report, float]], max_tokens: int, tokenizer: TokenCounter) -> Context:
-    """A context of reports, in the order given, in at most ``max_tokens`` tokens."""
-    builder = SectionBuilder(REPORTS, REPORT_COLUMNS, tokenizer, max_tokens)
+def reports_context(
+    found: Sequence[tuple[Report, float]], max_tokens: int, tokenizer: TokenCounter, spoken: Section | None = None
+) -> Context:
+    """A context of reports, in the order given, in at most ``max_tokens`` tokens.
+
+    Args:
+        found: Reports with their scores.
+        max_tokens: Tokens of the context.
+        tokenizer: Counts.
+        spoken: The conversation so far, which is put first.
+    """
+    budget = max_tokens - (join([spoken], tokenizer).tokens + 1 if spoken else 0)
+    builder = SectionBuilder(REPORTS, REPORT_COLUMNS, tokenizer, budget)
     builder.fill(report_row(report) for report, _ in found)
     notes: dict[str, object] = {"reports": [{"id": r.number, "score": round(s, 4)} for r, s in found]}
-    return join([builder.section()], tokenizer, notes)
+    return join([spoken, builder.section()], tokenizer, notes)
 
 
 def rank_points(answers: Sequence[Sequence[Point]]) -> list[tuple[int, Point]]:

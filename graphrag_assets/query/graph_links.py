@@ -4,16 +4,19 @@ An entity is linked to the text units that name it and to the entities it has a 
 entities that it names.
 """
 
-# ruff: noqa: S608 (SQL is put together from integers only)
-
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from graphrag_assets.query.index import Index, integers
+import numpy as np
+
+from graphrag_assets.query.index import Index
 from graphrag_assets.query.pagerank import Links, Node
 
 ENTITY, TEXT_UNIT = "entity", "text unit"
+
+Counts = np.ndarray[Any, np.dtype[np.int32]]
 
 #: Share of the mass of an entity that goes to its text units; the rest goes to its neighbours. The kinds share by a fixed
 #: rule, as the weights of relationships have another scale in each method.
@@ -30,78 +33,70 @@ class GraphLinks:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._links: dict[Node, Links] = {}
-        self._widths: dict[int, tuple[int, int]] = {}
-        self._named: dict[int, int] = {}
+        self._frequency = _counted(index, "text_unit_entities", "entity")
+        self._degree = _counted(index, "entity_neighbours", "entity")
+        self._named = _counted(index, "text_unit_entities", "text_unit")
 
     def __call__(self, wanted: Mapping[Node, int]) -> dict[Node, Links]:
         """Links of nodes; see :data:`graphrag_assets.query.pagerank.Fetch`. They are the same however often asked for."""
-        self._read_widths(number for (kind, number), _ in wanted.items() if kind == ENTITY)
-        narrow = [node for node, most in wanted.items() if node[0] != ENTITY or sum(self._widths[node[1]]) <= most]
+        narrow = [node for node, most in wanted.items() if node[0] != ENTITY or self._width(node[1]) <= most]
         new = sorted(node for node in narrow if node not in self._links)
         self._read_entities([number for kind, number in new if kind == ENTITY])
         self._read_text_units([number for kind, number in new if kind == TEXT_UNIT])
         return {node: self._links[node] for node in narrow}
 
-    def frequency(self, entities: Sequence[int]) -> dict[int, int]:
-        """In how many text units entities are named."""
-        self._read_widths(entities)
-        return {entity: self._widths[entity][0] for entity in entities}
+    def frequency(self, entity: int) -> int:
+        """In how many text units an entity is named."""
+        return _at(self._frequency, entity)
 
-    def entities_in(self, text_units: Sequence[int]) -> dict[int, int]:
-        """How many entities text units name."""
-        new = sorted({unit for unit in text_units if unit not in self._named})
-        if new:
-            rows = self._index.rows(
-                f"select text_unit, count(*) as named from text_unit_entities where text_unit in ({integers(new)}) "
-                "group by text_unit"
-            )
-            self._named.update(dict.fromkeys(new, 0) | {row["text_unit"]: row["named"] for row in rows})
-        return {unit: self._named[unit] for unit in text_units}
+    def named_in(self, text_unit: int) -> int:
+        """How many entities a text unit names."""
+        return _at(self._named, text_unit)
 
-    def _read_widths(self, entities: Iterable[int]) -> None:
-        new = sorted({entity for entity in entities if entity not in self._widths})
-        if not new:
-            return
-        rows = self._index.rows(
-            f"""select human_readable_id as entity, frequency, degree from entities
-                where human_readable_id in ({integers(new)})"""
-        )
-        self._widths.update(dict.fromkeys(new, (0, 0)) | {r["entity"]: (r["frequency"], r["degree"]) for r in rows})
+    def _width(self, entity: int) -> int:
+        return _at(self._frequency, entity) + _at(self._degree, entity)
 
     def _read_entities(self, entities: Sequence[int]) -> None:
-        if not entities:
-            return
-        listed = integers(entities)
-        units: dict[int, list[Node]] = {entity: [] for entity in entities}
-        neighbours: dict[int, list[Node]] = {entity: [] for entity in entities}
-        for row in self._index.rows(
-            f"""select distinct entity, text_unit from text_unit_entities where entity in ({listed})
-                order by entity, text_unit"""
-        ):
-            units[row["entity"]].append((TEXT_UNIT, row["text_unit"]))
-        for row in self._index.rows(
-            f"""select distinct entity, neighbour from entity_neighbours where entity in ({listed})
-                order by entity, neighbour"""
-        ):
-            neighbours[row["entity"]].append((ENTITY, row["neighbour"]))
+        units = self._read("text_unit_entities", "entity", entities, "text_unit")
+        neighbours = self._read("entity_neighbours", "entity", entities, "neighbour")
         for entity in entities:
-            named, related = units[entity], neighbours[entity]
+            named, related = units.get(entity, []), neighbours.get(entity, [])
             share = TO_TEXT_UNITS if named and related else 1.0 if named else 0.0
-            self._links[ENTITY, entity] = [*_shared(named, share), *_shared(related, 1 - share)]
+            self._links[ENTITY, entity] = [*_shared(TEXT_UNIT, named, share), *_shared(ENTITY, related, 1 - share)]
 
     def _read_text_units(self, text_units: Sequence[int]) -> None:
-        if not text_units:
-            return
-        named: dict[int, list[Node]] = {unit: [] for unit in text_units}
-        for row in self._index.rows(
-            f"""select distinct text_unit, entity from text_unit_entities where text_unit in ({integers(text_units)})
-                order by text_unit, entity"""
-        ):
-            named[row["text_unit"]].append((ENTITY, row["entity"]))
+        table = "entities_in_text_units"
+        if self._index.table(table) is None:  # a snapshot of an earlier release
+            table = "text_unit_entities"
+        named = self._read(table, "text_unit", text_units, "entity")
         for unit in text_units:
-            self._links[TEXT_UNIT, unit] = _shared(named[unit], 1.0)
-            self._named[unit] = len(named[unit])
+            self._links[TEXT_UNIT, unit] = _shared(ENTITY, named.get(unit, []), 1.0)
+
+    def _read(self, table: str, key: str, values: Sequence[int], column: str) -> dict[int, list[int]]:
+        """Distinct values of a column by key, both ascending."""
+        found: dict[int, list[int]] = {}
+        if values:
+            rows = self._index.take(table, key, values, [key, column])
+            for left, right in sorted(set(zip(*(c.to_pylist() for c in rows.columns), strict=True))):
+                found.setdefault(left, []).append(right)
+        return found
 
 
-def _shared(nodes: Sequence[Node], mass: float) -> list[tuple[Node, float]]:
-    return [(node, mass / len(nodes)) for node in nodes]
+def _counted(index: Index, table: str, column: str) -> Counts:
+    """How often each number occurs in a column of a link table: counted once for an open index, four bytes a row."""
+
+    def count() -> Counts:
+        stored = index.table(table)
+        numbers = stored.whole([column])[column].to_numpy() if stored else np.zeros(0, np.int64)
+        return np.bincount(numbers, minlength=1).astype(np.int32)
+
+    counts: Counts = index.kept(f"{table} by {column}", count)
+    return counts
+
+
+def _at(counts: Counts, number: int) -> int:
+    return int(counts[number]) if number < len(counts) else 0
+
+
+def _shared(kind: str, numbers: Sequence[int], mass: float) -> list[tuple[Node, float]]:
+    return [((kind, number), mass / len(numbers)) for number in numbers]

@@ -110,13 +110,12 @@ def _seeds(links: GraphLinks, found: Found, near: Mapping[int, float]) -> dict[N
     floor = found.near[-1].score if len(found.near) > NEAR_ENTITIES else 0.0
     similar = {seed.entity.number: seed.score - floor for seed in found.near[:NEAR_ENTITIES]}
     named = {mention.entity.number: 1.0 for mention in found.named}
-    frequency = links.frequency(sorted({*similar, *named}))
     nearest = sorted(near.items(), key=lambda item: (-item[1], item[0]))[:NEAR_TEXT_UNITS]
     least = min(near.values(), default=0.0)
     seeds: dict[Node, float] = {}
     for kind, mass, weights in (
-        (ENTITY, 0.5, {entity: weight / max(1, frequency[entity]) for entity, weight in similar.items()}),
-        (ENTITY, 0.5, {entity: weight / max(1, frequency[entity]) for entity, weight in named.items()}),
+        (ENTITY, 0.5, {entity: weight / max(1, links.frequency(entity)) for entity, weight in similar.items()}),
+        (ENTITY, 0.5, {entity: weight / max(1, links.frequency(entity)) for entity, weight in named.items()}),
         (TEXT_UNIT, TEXT_UNIT_MASS, {unit: (score - least) ** 2 for unit, score in nearest}),
     ):
         for number, share in _shares(weights).items():
@@ -134,10 +133,9 @@ def _scores(links: GraphLinks, rank: Mapping[Node, float], near: Mapping[int, fl
     """Logarithm of the rank per entity, and nearness, of the text units that are near or of the highest ranks."""
     units = sorted((-value, number) for (kind, number), value in rank.items() if kind == TEXT_UNIT)
     candidates: Sequence[int] = sorted({*near, *(number for _, number in units[:CANDIDATES])})
-    named = links.entities_in(candidates)
     floor = min(near.values(), default=0.0)
     return {
-        unit: math.log((rank.get((TEXT_UNIT, unit), 0.0) + UNREACHED) / max(1, named[unit]))
+        unit: math.log((rank.get((TEXT_UNIT, unit), 0.0) + UNREACHED) / max(1, links.named_in(unit)))
         + SIMILARITY_WEIGHT * near.get(unit, floor)
         for unit in candidates
     }

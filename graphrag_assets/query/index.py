@@ -1,8 +1,8 @@
 """One published snapshot, opened for reading.
 
-Tables are DuckDB views over the Parquet files where they lie: a query reads the columns and row groups it needs and no
-more. Vector tables are opened at the version that the snapshot names, at their first use. An index never changes, may
-be shared by threads, and knows nothing of Dagster.
+Rows are looked up by key in the Parquet files where they lie; for all other questions there are DuckDB views over the
+same files. Files, views and vector tables are opened at their first use, vector tables at the version that the snapshot
+names. An index never changes, may be shared by threads, and knows nothing of Dagster.
 """
 
 # ruff: noqa: S608 (SQL is put together from names and file addresses only)
@@ -10,11 +10,12 @@ be shared by threads, and knows nothing of Dagster.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.query.errors import NoSnapshotError, QueryError
+from graphrag_assets.query.stored import StoredTable
 from graphrag_assets.query.vectors import VectorIndex
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.storage import engine, tables
@@ -23,6 +24,7 @@ from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotS
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 #: A row of a query: column name -> value.
 Record = dict[str, Any]
@@ -42,9 +44,10 @@ class Index:
         self.manifest = manifest
         self.workspace = workspace or Workspace(root=Path.cwd(), settings=Settings.model_validate({}))
         self._vectors: dict[str, VectorIndex] = {}
+        self._tables: dict[str, StoredTable] = {}
+        self._kept: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._connection = engine.connect(filesystem)
-        _create_views(self._connection, filesystem, manifest)
+        self._opened: duckdb.DuckDBPyConnection | None = None
 
     @property
     def snapshot(self) -> str:
@@ -66,13 +69,48 @@ class Index:
         Returns:
             Rows in the order of the query.
         """
-        cursor = self._connection.cursor()
+        cursor = self._connection().cursor()
         try:
             cursor.execute(sql, list(parameters))
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         finally:
             cursor.close()
+
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        with self._lock:
+            if self._opened is None:
+                self._opened = engine.connect(self.filesystem)
+                _create_views(self._opened, self.filesystem, self.manifest)
+            return self._opened
+
+    def table(self, name: str) -> StoredTable | None:
+        """A table for look-ups by key; None where the snapshot does not hold it, or no row of it."""
+        described = self.manifest.tables.get(name)
+        if described is None or not described.rows:
+            return None
+        with self._lock:
+            if name not in self._tables:
+                self._tables[name] = StoredTable(self.filesystem, described)
+            return self._tables[name]
+
+    def take(self, table: str, key: str, values: Sequence[int] | Sequence[str], columns: Sequence[str]) -> pa.Table:
+        """Rows of a table whose key is among some values, in the order of the table; see :class:`StoredTable`."""
+        stored = self.table(table)
+        if stored is None or not len(values):
+            contract = next(t for t in tables.PUBLISHED if t.name == table)
+            return contract.empty().select(list(columns))
+        return stored.take(key, values, columns)
+
+    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """Something small that is made once from the snapshot, such as the lengths of text units."""
+        with self._lock:
+            held = self._kept.get(name)
+        if held is None:
+            held = make()
+            with self._lock:
+                self._kept[name] = held
+        return held
 
     def count(self, table: str) -> int:
         """Rows of a table, as the manifest says; 0 for a table that the snapshot does not hold."""
@@ -99,7 +137,8 @@ class Index:
 
     def close(self) -> None:
         """Close the database connection."""
-        self._connection.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def __enter__(self) -> Index:
         return self

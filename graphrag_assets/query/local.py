@@ -171,8 +171,7 @@ def _candidates(
     """(number, tokens) of text units, best first."""
     if ranking is None or parameters.text_unit_ranking == "reference":
         return lookups.text_units_of(index, seeds)
-    tokens = lookups.text_unit_tokens(index, [number for number, _ in ranking.text_units])
-    return [(number, tokens[number]) for number, _ in ranking.text_units if number in tokens]
+    return lookups.with_tokens(index, [number for number, _ in ranking.text_units])
 
 
 def _fill_reports(index: Index, communities: Sequence[int], tokenizer: TokenCounter, budget: int) -> Section:
@@ -194,7 +193,7 @@ def _graph_sections(
     entities = SectionBuilder(ENTITIES, ENTITY_COLUMNS, tokenizer, budget)
     shown = [seed.entity for seed in seeds if entities.add(entity_row(seed.entity))]
     left = budget - entities.tokens
-    claims = lookups.claims_of(index, [entity.title for entity in shown])
+    claims = lookups.claims_of(index, shown)
     claim_section = SectionBuilder(CLAIMS, CLAIM_COLUMNS, tokenizer, int(left * CLAIM_SHARE))
     claim_section.fill(claim_row(claim) for claim in claims)
     related = lookups.relationships_of(index, [entity.number for entity in shown], parameters.top_k_relationships)

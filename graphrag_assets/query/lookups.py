@@ -8,28 +8,71 @@ same question always sees the same rows in the same order.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.query.index import Index, Record, integers, marks
 from graphrag_assets.query.records import Claim, Entity, Relationship, Report, TextUnit
 
-_ENTITY = "human_readable_id as number, id, title, type, description, degree"
-_TEXT_UNIT = 'human_readable_id as number, id, text, document_id, "start", "end"'
-_REPORT = "community as number, id, title, full_content as content, level, rank"
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Columns of the records, with the names that they have in the tables.
+_ENTITY = {"number": "human_readable_id", **{c: c for c in ("id", "title", "type", "description", "degree")}}
+_TEXT_UNIT = {"number": "human_readable_id", **{c: c for c in ("id", "text", "document_id", "start", "end")}}
+_REPORT = {
+    "number": "community",
+    "content": "full_content",
+    **{c: c for c in ("id", "title", "level", "rank", "status")},
+}
+_RELATIONSHIP = {
+    "number": "human_readable_id",
+    "rank": "combined_degree",
+    **{c: c for c in ("id", "source", "target", "description", "weight")},
+}
+_CLAIM = {
+    "number": "human_readable_id",
+    "subject": "subject_id",
+    "object": "object_id",
+    **{c: c for c in ("id", "status", "start_date", "end_date", "description")},
+}
 
 #: Reports that were written, with a usable rank; stand-ins for failed ones say nothing about the documents.
 USABLE_REPORT = "status = 'ok' and rank is not null and rank >= 0"
 
 
+def _records(
+    index: Index, table: str, key: str, values: Sequence[int] | Sequence[str], columns: dict[str, str]
+) -> list[dict[str, Any]]:
+    """Rows by key, under the names of a record."""
+    rows: pa.Table = index.take(table, key, values, list(columns.values()))
+    found: list[dict[str, Any]] = rows.rename_columns(list(columns)).to_pylist()
+    return found
+
+
+def numbers_of(index: Index, table: str, ids: Sequence[str]) -> dict[str, int]:
+    """Numbers of rows of a table with vectors, by id; unknown ids are left out."""
+    if index.table("row_numbers") is None:  # a snapshot of an earlier release
+        found = index.take(
+            table, "id", ids, ["id", "community" if table == "community_reports" else "human_readable_id"]
+        )
+        return dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    rows = index.take("row_numbers", "id", ids, ["id", "table", "number"]).to_pylist()
+    return {row["id"]: row["number"] for row in rows if row["table"] == table}
+
+
 def entities_by_id(index: Index, ids: Sequence[str]) -> dict[str, Entity]:
     """Entities by their ids; unknown ids are left out."""
-    return {r["id"]: Entity(**r) for r in index.rows(f"select {_ENTITY} from entities where id in ({marks(ids)})", ids)}
+    numbers = numbers_of(index, "entities", ids)
+    return {
+        r["id"]: Entity(**r) for r in _records(index, "entities", "human_readable_id", [*numbers.values()], _ENTITY)
+    }
 
 
 def entities(index: Index, numbers: Sequence[int]) -> list[Entity]:
     """Entities by number, in the order asked for."""
-    rows = index.rows(f"select {_ENTITY} from entities where human_readable_id in ({integers(numbers)})")
-    found = {r["number"]: Entity(**r) for r in rows}
+    found = {r["number"]: Entity(**r) for r in _records(index, "entities", "human_readable_id", numbers, _ENTITY)}
     return [found[number] for number in numbers if number in found]
 
 
@@ -37,23 +80,21 @@ def entities_by_title(index: Index, titles: Sequence[str]) -> dict[str, Entity]:
     """Entities by title or by the title of an alias that was merged into them; unknown titles are left out."""
     if not titles:
         return {}
-    listed = marks(titles)
-    merged = index.rows(
-        f"""select alias, min(title) as title from entity_aliases
-            where decision = 'merged' and alias in ({listed}) group by alias""",
-        titles,
-    )
-    canonical = {r["alias"]: r["title"] for r in merged}
+    canonical: dict[str, str] = {}
+    for row in index.take("entity_aliases", "alias", titles, ["alias", "title", "decision"]).to_pylist():
+        if row["decision"] == "merged":
+            canonical[row["alias"]] = min(row["title"], canonical.get(row["alias"], row["title"]))
     wanted = sorted({*titles, *canonical.values()})
-    found = index.rows(f"select {_ENTITY} from entities where title in ({marks(wanted)}) order by number", wanted)
-    by_title = {r["title"]: Entity(**r) for r in reversed(found)}
+    found = _records(index, "entities", "title", wanted, _ENTITY)
+    by_title = {r["title"]: Entity(**r) for r in sorted(found, key=lambda r: -r["number"])}
     named = {title: by_title.get(title) or by_title.get(canonical.get(title, "")) for title in titles}
     return {title: entity for title, entity in named.items() if entity}
 
 
 def top_entities(index: Index, k: int) -> list[Entity]:
     """The k entities with the most relationships."""
-    rows = index.rows(f"select {_ENTITY} from entities order by degree desc, number limit {int(k)}")
+    listed = ", ".join(f"{column} as {name}" for name, column in _ENTITY.items())
+    rows = index.rows(f"select {listed} from entities order by degree desc, number limit {int(k)}")
     return [Entity(**r) for r in rows]
 
 
@@ -68,56 +109,72 @@ def relationships_of(index: Index, entities: Sequence[int], per_entity: int) -> 
         entities: Numbers of the selected entities.
         per_entity: Outgoing relationships per selected entity.
     """
-    if not entities:
-        return []
-    selected = integers(entities)
-    inside = index.rows(
-        f"select distinct relationship, combined_degree from entity_neighbours where entity in ({selected}) "
-        f"and neighbour in ({selected})"
-    )
-    outside = index.rows(
-        f"""with leading_out as (
-                select neighbour, relationship, max(combined_degree) as rank, any_value(entity) as entity
-                from entity_neighbours where entity in ({selected}) and neighbour not in ({selected})
-                group by neighbour, relationship),
-            linked as (select neighbour, count(distinct entity) as links from leading_out group by neighbour)
-            select relationship, links from leading_out join linked using (neighbour)
-            order by links desc, rank desc, relationship limit {per_entity * len(entities)}"""
-    )
-    links: dict[int, int | None] = {r["relationship"]: None for r in inside}
-    links |= {r["relationship"]: r["links"] for r in outside}
-    rows = index.rows(
-        f"""select human_readable_id as number, id, source, target, description, weight, combined_degree as rank
-            from relationships where human_readable_id in ({integers(list(links))})"""
-    )
-    titles = {e["title"] for e in index.rows(f"select title from entities where human_readable_id in ({selected})")}
+    selected = set(entities)
+    columns = ["entity", "neighbour", "relationship", "combined_degree"]
+    ends = index.take("entity_neighbours", "entity", sorted(selected), columns)
+    inside: set[int] = set()
+    outside: dict[int, tuple[int, int]] = {}
+    linked: dict[int, set[int]] = {}
+    for entity, neighbour, relationship, rank in zip(*(ends[c].to_pylist() for c in columns), strict=True):
+        if neighbour in selected:
+            inside.add(relationship)
+        else:
+            outside[relationship] = (neighbour, rank)
+            linked.setdefault(neighbour, set()).add(entity)
+    order = sorted(outside, key=lambda r: (-len(linked[outside[r][0]]), -outside[r][1], r))
+    links: dict[int, int | None] = dict.fromkeys(inside)
+    links |= {r: len(linked[outside[r][0]]) for r in order[: per_entity * len(entities)]}
+    rows = _records(index, "relationships", "human_readable_id", list(links), _RELATIONSHIP)
+    titles = set(index.take("entities", "human_readable_id", sorted(selected), ["title"])["title"].to_pylist())
     found = [Relationship(**r, links=links[r["number"]]) for r in rows]
     return sorted(
         found, key=lambda r: (r.links is not None, -(r.links or 0), -r.rank, r.source not in titles, r.number)
     )
 
 
-def claims_of(index: Index, titles: Sequence[str]) -> list[Claim]:
-    """Claims whose subject is one of the titles: in the order of the titles, then of the table."""
-    if not titles or not index.count("covariates"):
+def claims_of(index: Index, entities: Sequence[Entity]) -> list[Claim]:
+    """Claims about some entities: in the order of the entities, then of the table."""
+    if not entities or not index.count("covariates"):
         return []
-    rows = index.rows(
-        f"""select human_readable_id as number, id, subject_id as subject, object_id as object, status, start_date,
-            end_date, description from covariates where subject_id in ({marks(titles)})""",
-        titles,
-    )
-    place = {title: i for i, title in reversed(list(enumerate(titles)))}
+    if index.table("entity_claims") is None:  # a snapshot of an earlier release
+        rows = _records(index, "covariates", "subject_id", [entity.title for entity in entities], _CLAIM)
+    else:
+        numbers = [entity.number for entity in entities]
+        claims = index.take("entity_claims", "entity", numbers, ["claim"])["claim"].to_pylist()
+        rows = _records(index, "covariates", "human_readable_id", claims, _CLAIM)
+    place = {entity.title: i for i, entity in reversed(list(enumerate(entities)))}
     return sorted((Claim(**r) for r in rows), key=lambda claim: (place[claim.subject], claim.number))
 
 
 def communities_of(index: Index, entities: Sequence[int], max_level: int) -> list[int]:
     """Communities of the selected entities that have a report: most selected members first, then by rank."""
-    rows = index.rows(
-        f"""select c.community from entity_communities c join community_reports r on r.community = c.community
-            where c.entity in ({integers(entities)}) and c.level <= {int(max_level)} and {USABLE_REPORT}
-            group by c.community order by count(distinct c.entity) desc, max(r.rank) desc, c.community"""
-    )
-    return [r["community"] for r in rows]
+    columns = ["entity", "community", "level"]
+    members: Counter[int] = Counter()
+    rows = index.take("entity_communities", "entity", sorted(set(entities)), columns)
+    for _, community, level in set(zip(*(rows[c].to_pylist() for c in columns), strict=True)):
+        if level <= max_level:
+            members[community] += 1
+    rank = usable_reports(index, list(members))
+    return sorted(rank, key=lambda community: (-members[community], -rank[community], community))
+
+
+def usable_reports(index: Index, communities: Sequence[int]) -> dict[int, float]:
+    """Rank of the usable reports among those of some communities."""
+    rows = index.take("community_reports", "community", communities, ["community", "status", "rank"]).to_pylist()
+    return {r["community"]: r["rank"] for r in rows if r["status"] == "ok" and r["rank"] is not None and r["rank"] >= 0}
+
+
+def occurrences_of(index: Index, communities: Sequence[int]) -> dict[int, int]:
+    """In how many text units the members of some communities are named."""
+    if index.manifest.tables.get("community_occurrences") is None:  # a snapshot of an earlier release
+        rows = index.rows(
+            f"""select c.community, count(distinct t.text_unit) as text_units
+                from entity_communities c join text_unit_entities t on t.entity = c.entity
+                where c.community in ({integers(communities)}) group by c.community"""
+        )
+        return {r["community"]: r["text_units"] for r in rows}
+    found = index.take("community_occurrences", "community", communities, ["community", "text_units"])
+    return dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
 def text_units_of(index: Index, entities: Sequence[int]) -> list[tuple[int, int]]:
@@ -129,56 +186,61 @@ def text_units_of(index: Index, entities: Sequence[int]) -> list[tuple[int, int]
     Returns:
         (number of the text unit, its tokens).
     """
-    if not entities:
-        return []
-    selected = integers(entities)
-    named = index.rows(f"select entity, text_unit from text_unit_entities where entity in ({selected})")
     place = {entity: i for i, entity in reversed(list(enumerate(entities)))}
-    first: dict[int, int] = {}
-    for row in named:
-        i = place[row["entity"]]
-        first[row["text_unit"]] = min(i, first.get(row["text_unit"], i))
-    held = index.rows(
-        f"""select n.entity, t.text_unit, count(distinct t.relationship) as relationships
-            from entity_neighbours n join relationship_text_units t on t.relationship = n.relationship
-            where n.entity in ({selected}) group by n.entity, t.text_unit"""
+    first: dict[int, tuple[int, int]] = {}
+    for entity, unit, held in _named_in(index, sorted(place)):
+        first[unit] = min((place[entity], -held), first.get(unit, (len(place), 0)))
+    return with_tokens(index, sorted(first, key=lambda unit: (*first[unit], unit)))
+
+
+def _named_in(index: Index, entities: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(entity, text unit that names it, relationships of the entity that were read from it)."""
+    stored = index.table("text_unit_entities")
+    if stored is None or not entities:
+        return []
+    if "relationships" in stored.columns:
+        rows = stored.take("entity", entities, ["entity", "text_unit", "relationships"])
+        return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    selected = integers(entities)  # a snapshot of an earlier release
+    counted = index.rows(
+        f"""select e.entity, e.text_unit, count(r.text_unit) as held
+            from text_unit_entities e
+            left join (select n.entity, t.text_unit from entity_neighbours n
+                       join relationship_text_units t on t.relationship = n.relationship
+                       where n.entity in ({selected})) r on r.entity = e.entity and r.text_unit = e.text_unit
+            where e.entity in ({selected}) group by e.entity, e.text_unit"""
     )
-    count = {(r["entity"], r["text_unit"]): r["relationships"] for r in held}
-    order = sorted(first, key=lambda unit: (first[unit], -count.get((entities[first[unit]], unit), 0), unit))
-    tokens = text_unit_tokens(index, order)
-    return [(unit, tokens[unit]) for unit in order if unit in tokens]
-
-
-def text_unit_sizes(index: Index, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """(number, tokens) of text units by id; unknown ids are left out."""
-    rows = index.rows(
-        f"select id, human_readable_id as number, n_tokens from text_units where id in ({marks(ids)})", ids
-    )
-    return {r["id"]: (r["number"], r["n_tokens"]) for r in rows}
-
-
-def text_unit_tokens(index: Index, numbers: Sequence[int]) -> dict[int, int]:
-    """Tokens of text units by number; unknown numbers are left out."""
-    rows = index.rows(
-        f"""select human_readable_id as number, n_tokens from text_units
-            where human_readable_id in ({integers(numbers)})"""
-    )
-    return {r["number"]: r["n_tokens"] for r in rows}
+    return [(r["entity"], r["text_unit"], r["held"]) for r in counted]
 
 
 def text_units(index: Index, numbers: Sequence[int]) -> list[TextUnit]:
     """Text units by number, in the order asked for."""
-    rows = index.rows(f"select {_TEXT_UNIT} from text_units where human_readable_id in ({integers(numbers)})")
+    rows = _records(index, "text_units", "human_readable_id", numbers, _TEXT_UNIT)
     found = {r["number"]: TextUnit(**r) for r in rows}
     return [found[number] for number in numbers if number in found]
 
 
+def text_unit_sizes(index: Index, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Number and tokens of text units by id."""
+    numbers = numbers_of(index, "text_units", ids)
+    columns = ["id", "human_readable_id", "n_tokens"]
+    rows = index.take("text_units", "human_readable_id", list(numbers.values()), columns).to_pylist()
+    return {r["id"]: (r["human_readable_id"], r["n_tokens"]) for r in rows}
+
+
+def with_tokens(index: Index, text_units: Sequence[int]) -> list[tuple[int, int]]:
+    """Text units by number with their tokens, in the order asked for; unknown numbers are left out."""
+    tokens = index.take("text_units", "human_readable_id", text_units, ["human_readable_id", "n_tokens"])
+    size = dict(zip(*(column.to_pylist() for column in tokens.columns), strict=True))
+    return [(unit, size[unit]) for unit in text_units if unit in size]
+
+
 def reports(index: Index, communities: Sequence[int]) -> list[Report]:
     """Usable reports by community, in the order asked for."""
-    rows = index.rows(
-        f"select {_REPORT} from community_reports where {USABLE_REPORT} and community in ({integers(communities)})"
-    )
-    found = {r["number"]: Report(**r) for r in rows}
+    found = {}
+    for row in _records(index, "community_reports", "community", communities, _REPORT):
+        if row.pop("status") == "ok" and row["rank"] is not None and row["rank"] >= 0:
+            found[row["number"]] = Report(**row)
     return [found[number] for number in communities if number in found]
 
 

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-_TOKEN = re.compile(
-    r"(?P<unspaced>[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+)|[^\W_]+"
-)
+from graphrag_assets.text.terms import terms
 
-
-def terms(text: str) -> list[str]:
-    """Words in lower case; runs of scripts that write no spaces give their pairs of neighbouring characters."""
-    found: list[str] = []
-    for match in _TOKEN.finditer(text.casefold()):
-        word = match.group()
-        if match.lastgroup == "unspaced" and len(word) > 1:
-            found.extend(word[i : i + 2] for i in range(len(word) - 1))
-        else:
-            found.append(word)
-    return found
+__all__ = ["overlap", "terms"]
 
 
 def overlap(statement: Sequence[str], passage: Sequence[str]) -> float:

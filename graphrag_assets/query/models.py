@@ -10,15 +10,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from graphrag_assets.indexing.asking import Ask, Message
+from graphrag_assets.llm.budget import BudgetReached
+from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.query.context import TokenCounter
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.index import Index
 from graphrag_assets.query.judging import Judge, Meaning, Scorer, Weights
+from graphrag_assets.query.matching import overlap, terms
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from graphrag_assets.llm.embedded import Reranker
     from graphrag_assets.llm.embeddings import Embedder
 
 STAGE_EMBEDDING = "query_embedding"
@@ -60,6 +64,7 @@ class Models:
         usage: Calls, tokens and price by stage so far.
         embedders: Configured embedding models by id, for the searches that name one.
         meaning: Nearness of words for extractive answers; None: only forms of one word match.
+        facts: Prices of an entry of completion_models; None: nothing is known.
     """
 
     embedder: Embedder
@@ -69,6 +74,7 @@ class Models:
     usage: Callable[[], Mapping[str, StageUsage]] | None = None
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     meaning: Meaning | None = None
+    facts: Callable[[str], ModelFacts] | None = None
 
     async def embed(
         self, index: Index, texts: Sequence[str], tables: Sequence[str], model_id: str = ""
@@ -87,22 +93,46 @@ class Models:
 
         Raises:
             QueryError: The vectors of the index come from another model or are missing, or the model failed.
+            BudgetReached: The question may cost no more.
         """
         embedder = self.embedders.get(model_id, self.embedder)
         for name in tables:
             index.vectors(name).check(embedder.model)
         try:
             vectors = await embedder.embed(texts, "query", STAGE_EMBEDDING)
+        except BudgetReached:
+            raise
         except Exception as error:  # the client's own errors
             raise QueryError(f"the question could not be embedded by {embedder.model}: {error}") from error
         for name in tables:
             index.vectors(name).check(embedder.model, vectors.shape[1])
         return vectors
 
-    def judge(self, index: Index) -> Judge:
-        """What judges the sentences of an extractive answer: the reranker, else similarity of embeddings."""
+    def judge(self, index: Index, calls: bool = True) -> Judge:
+        """What judges the sentences of an extractive answer: the reranker, else similarity of embeddings.
+
+        Args:
+            index: The snapshot.
+            calls: Whether a model may be called; else words alone are compared.
+        """
+        if not calls:
+            return Judge(index, WORDS_SCORER, WORDS_SCORER, None)
         by_similarity = cosine_scorer(self.embedder)
         return Judge(index, self.reranker or by_similarity, by_similarity, self.meaning)
+
+
+async def _shared_words(question: str, passages: Sequence[str]) -> list[float]:
+    wanted = terms(question)
+    return [overlap(wanted, terms(passage)) for passage in passages]
+
+
+#: Judges sentences by the share of the question's words that they hold: nothing is called, nothing waited for.
+WORDS_SCORER = Scorer(_shared_words, Weights(-4.0, 2.0, 7.5, -3.0), "words in common")
+
+
+def cosine_centre(model: str) -> float:
+    """The cosine similarity at which vectors of a model say nothing either way."""
+    return next((value for name, value in COSINE_CENTRES.items() if name in model), COSINE_CENTRE)
 
 
 def cosine_scorer(embedder: Embedder) -> Scorer:
@@ -113,18 +143,23 @@ def cosine_scorer(embedder: Embedder) -> Scorer:
         vectors = await embedder.embed(passages, "document", STAGE_EMBEDDING)
         return [float(value) for value in vectors @ asked[0]]
 
-    centre = next((value for name, value in COSINE_CENTRES.items() if name in embedder.model), COSINE_CENTRE)
     w = RERANKER_WEIGHTS
-    weights = Weights(w.bias - COSINE_SLOPE * centre, COSINE_SLOPE, w.coverage, w.no_kind)
+    weights = Weights(w.bias - COSINE_SLOPE * cosine_centre(embedder.model), COSINE_SLOPE, w.coverage, w.no_kind)
     return Scorer(score, weights, f"cosine similarity by {embedder.model}")
+
+
+@lru_cache(maxsize=1)
+def embedded_reranker(threads: int | None) -> Reranker:
+    """The embedded cross-encoder, loaded once a process, at its first use."""
+    from graphrag_assets.llm.embedded import Reranker
+
+    return Reranker(threads)
 
 
 @lru_cache(maxsize=1)
 def reranking_scorer(threads: int | None) -> Scorer:
     """Judge sentences by the embedded cross-encoder; the model is loaded once a process, at its first use."""
-    from graphrag_assets.llm.embedded import Reranker
-
-    reranker = Reranker(threads)
+    reranker = embedded_reranker(threads)
 
     async def score(question: str, passages: Sequence[str]) -> list[float]:
         return [float(value) for value in await asyncio.to_thread(reranker.score, question, passages)]
@@ -183,4 +218,5 @@ async def open_models(index: Index) -> AsyncIterator[Models]:
             gateway.usage,
             {model_id: embedder(index.workspace, gateway, model_id) for model_id in settings.embedding_models},
             english_meaning(settings.embedded_models.threads) if reranker else None,
+            gateway.facts if chat else None,
         )

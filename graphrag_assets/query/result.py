@@ -7,10 +7,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from graphrag_assets.query.citations import Citable, Cited
 from graphrag_assets.query.context import Context
+from graphrag_assets.query.support import Unsupported, unsupported
+
+#: What stands before each note on what went wrong, at the end of an answer.
+NOTE = "\n\n> Note: "
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class Draft:
         extractive: True where sentences of the documents were put together, without a model.
         declined: True where nothing was found that answers the question.
         dropped: Citations that were removed on the way, before this text was written.
+        streamed: True where the text was handed out while it was written.
+        notes: How it came about beside the contexts, for explanations.
     """
 
     text: str
@@ -32,6 +39,8 @@ class Draft:
     extractive: bool = False
     declined: bool = False
     dropped: tuple[str, ...] = ()
+    streamed: bool = False
+    notes: Mapping[str, object] = field(default_factory=dict)
 
     def citable(self) -> dict[str, dict[int, str]]:
         """All rows that the answer may cite."""
@@ -67,6 +76,8 @@ class Answer:
         extractive: True where sentences of the documents were put together, without a model.
         declined: True where the documents do not answer the question, as far as could be told.
         notes: How the contexts were chosen.
+        explanation: How the search and its contexts were chosen, and what was left out; see
+            :mod:`graphrag_assets.query.explanation`.
     """
 
     answer: str
@@ -84,9 +95,38 @@ class Answer:
     extractive: bool = False
     declined: bool = False
     notes: tuple[Mapping[str, object], ...] = ()
+    explanation: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The object that ``query --json`` prints."""
+    @cached_property
+    def unsupported(self) -> tuple[Unsupported, ...]:
+        """Sentences without a citation, or whose citations do not support them by their words."""
+        return tuple(unsupported(self.body, self.citations, self.contexts))
+
+    @property
+    def body(self) -> str:
+        """The answer without the notes on what went wrong, and without the line that marks an extractive answer."""
+        text = self.answer.split(NOTE, 1)[0]
+        return "" if self.declined else text.split("\n\n", 1)[-1] if self.extractive else text
+
+    def to_dict(self, *, explain: bool = False, support: bool = False) -> dict[str, Any]:
+        """The object that ``query --json`` prints.
+
+        Args:
+            explain: With ``explain``, how the search and its contexts were chosen, and for each citation the key of its
+                row and the version (content hash) of its document.
+            support: With ``unsupported``, the sentences without support.
+        """
+        found = self._contract()
+        if support:
+            found["unsupported"] = [{"sentence": u.sentence, "why": u.why} for u in self.unsupported]
+        if explain:
+            versions = [
+                {"marker": c.marker, "key": c.key, "document": c.document, "version": c.version} for c in self.citations
+            ]
+            found["explain"] = {**self.explanation, "citations": versions}
+        return found
+
+    def _contract(self) -> dict[str, Any]:
         return {
             "answer": self.answer,
             "method": self.method,

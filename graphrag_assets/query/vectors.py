@@ -12,7 +12,10 @@ from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.snapshots import VectorTable
 
 #: Candidates per wanted row that an approximate index re-checks with the exact vectors.
-REFINE_FACTOR = 5
+REFINE_FACTOR = 2
+
+#: Rows that are fetched beyond those wanted: some may be further windows of one text.
+SPARE = 8
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class VectorIndex:
             At most k hits, each id once, best first.
         """
         rows = self.described.rows
-        limit = min(rows, 2 * k)
+        limit = min(rows, k + SPARE)
         while True:
             hits = self._search(vector, limit, allowed)
             if len(hits) >= k or limit >= rows:

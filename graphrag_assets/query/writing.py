@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphrag_assets.indexing.asking import Message
+from graphrag_assets.llm.budget import Budget, BudgetReached
 from graphrag_assets.prompt_files import PromptError, load_prompt
-from graphrag_assets.query.calls import TIMED_OUT, Deadline, Outcome, call, call_all, parse_text
+from graphrag_assets.query.calls import TIMED_OUT, Deadline, Outcome, call, call_all, parse_text, told
 from graphrag_assets.query.citations import Citable, CitationStream
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.history import Turn
 from graphrag_assets.query.index import Index
 from graphrag_assets.query.models import Chat, Models
+from graphrag_assets.query.plain import PlainStream
 from graphrag_assets.query.result import Stopwatch
 from graphrag_assets.settings import Settings
 from graphrag_assets.text.templates import render
@@ -36,6 +38,10 @@ class Question:
         deadline: When the answer must be there.
         on_text: Takes the answer while it is written; None: it is not streamed.
         watch: Times the steps.
+        budget: Ceiling of tokens and price.
+        dynamic: Whether global search lets the model choose reports; None: as set.
+        auto: Whether the search was chosen for it, so that another one may take over.
+        whole: True where it was found to ask about the documents as a whole, whatever its words.
     """
 
     index: Index
@@ -47,6 +53,10 @@ class Question:
     deadline: Deadline = field(default_factory=Deadline)
     on_text: OnText | None = None
     watch: Stopwatch = field(default_factory=Stopwatch)
+    budget: Budget = field(default_factory=Budget)
+    dynamic: bool | None = None
+    auto: bool = False
+    whole: bool = False
 
     @property
     def settings(self) -> Settings:
@@ -59,6 +69,11 @@ class Question:
         if self.models.chat is None:
             raise QueryError("no language model is configured: add one under completion_models in settings.yaml")
         return self.models.chat
+
+    @property
+    def max_turns(self) -> int:
+        """Turns of the conversation that are used."""
+        return self.settings.local_search.conversation_history_max_turns
 
     @property
     def community_level(self) -> int:
@@ -107,24 +122,30 @@ async def write_answer(
 async def _stream(
     question: Question, on_text: OnText, stage: str, model_id: str, messages: Sequence[Message], citable: Citable
 ) -> Outcome[str]:
-    checked = CitationStream(citable)
+    plain, checked = PlainStream(), CitationStream(citable)
     pieces: list[str] = []
-    reason = ""
+    reason, stopped = "", False
+
+    def take(text: str) -> None:
+        pieces.append(text)
+        if ready := checked.feed(text):
+            on_text(ready)
+
     try:
         async with asyncio.timeout(question.deadline.remaining()):
             async for piece in question.chat.chat_stream(stage, model_id, messages):
-                pieces.append(piece)
-                ready = checked.feed(piece)
-                if ready:
-                    on_text(ready)
+                take(plain.feed(piece))
     except TimeoutError:
-        reason = TIMED_OUT if question.deadline.passed else "TimeoutError: the model did not answer in time"
-    except Exception as error:  # the client's own errors: connection, authorisation, budget
-        reason = f"{type(error).__name__}: {error}"
-    rest = checked.finish()
-    if rest:
+        stopped = question.deadline.passed
+        reason = TIMED_OUT if stopped else "the model did not answer in time"
+    except BudgetReached as error:
+        reason, stopped = str(error), True
+    except Exception as error:  # the client's own errors: connection, authorisation
+        reason = told(error)
+    take(plain.finish())
+    if rest := checked.finish():
         on_text(rest)
     text = "".join(pieces).strip()
     if not text:
-        return Outcome(None, reason or "the answer is empty")
-    return Outcome(text, reason)
+        return Outcome(None, reason or "the answer is empty, or an object of JSON without a text", stopped)
+    return Outcome(text, reason, stopped)

@@ -40,6 +40,9 @@ class Table:
         columns: Columns in their fixed order.
         order: Columns of the canonical row order (human_readable_id, where there is one, counts in this order).
         row_group_size: Rows per Parquet row group: small for tables that are looked up by id, large for scanned ones.
+        keys: Columns by which rows are looked up: only of these the file keeps statistics, which tell row groups apart.
+        fetched: Columns that look-ups read: compressed for speed (LZ4), the others for size.
+        rising: Integers that mostly rise from row to row: stored as differences.
     """
 
     name: str
@@ -47,6 +50,9 @@ class Table:
     columns: tuple[Column, ...]
     order: tuple[str, ...]
     row_group_size: int = 65_536
+    keys: tuple[str, ...] = ()
+    fetched: tuple[str, ...] = ()
+    rising: tuple[str, ...] = ()
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,11 +40,28 @@ def to_bytes(
     pq.write_table(
         table.replace_schema_metadata(metadata or None),
         sink,
-        compression="zstd",
         row_group_size=contract.row_group_size,
         write_page_index=False,
+        **layout(contract),
     )
     return bytes(sink.getvalue())
+
+
+def layout(contract: Table) -> dict[str, Any]:
+    """How the columns of a table are stored: those of look-ups for speed, all others for size.
+
+    Arrow makes a new Zstandard decoder for every page, which costs more than the few rows of a look-up; LZ4 has none.
+    """
+    fast = {*contract.keys, *contract.fetched, *contract.rising}
+    if not fast:
+        return {"compression": "zstd"}
+    paths = _leaves(contract.schema)
+    return {
+        "compression": {path: "lz4" if path in fast else "zstd" for path in paths},
+        "use_dictionary": [path for path in paths if path not in fast],
+        "write_statistics": list(contract.keys),
+        "column_encoding": dict.fromkeys(contract.rising, "DELTA_BINARY_PACKED") or None,
+    }
 
 
 def read_table(filesystem: FileSystem, path: str, columns: list[str] | None = None) -> pa.Table:
@@ -89,6 +107,14 @@ def read_facts(filesystem: FileSystem, path: str) -> FileFacts:
     own = footer.metadata or {}
     figures: dict[str, int] = json.loads(own.get(FIGURES, b"{}"))
     return FileFacts(int(footer.num_rows), int(source.size()), own.get(FINGERPRINT, b"").decode(), figures)
+
+
+def _leaves(schema: pa.Schema) -> list[str]:
+    """Paths of the stored columns: a list or structure has one for each of its parts."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), sink)
+    stored = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
+    return [stored.column(i).path for i in range(len(stored))]
 
 
 def _metadata(filesystem: FileSystem, path: str) -> Mapping[bytes, bytes]:

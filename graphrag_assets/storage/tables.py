@@ -131,7 +131,9 @@ TEXT_UNITS = Table(
     "One text unit (chunk) of a document.",
     _TEXT_UNIT_COLUMNS,
     order=("document", "position"),
-    row_group_size=2_048,
+    row_group_size=128,
+    keys=("human_readable_id",),
+    fetched=("id", "text", "n_tokens", "document_id", "start", "end"),
 )
 
 BATCH_TEXT_UNITS = Table(
@@ -229,6 +231,9 @@ ENTITY_ALIASES = Table(
         _c("evidence", pa.string(), "What the decision rests on, in words."),
     ),
     order=("alias", "title"),
+    row_group_size=1_024,
+    keys=("alias",),
+    fetched=("title", "decision"),
 )
 
 ENTITIES = Table(
@@ -248,7 +253,9 @@ ENTITIES = Table(
         _c("aliases", STRINGS, "Other titles that were merged into it, sorted."),
     ),
     order=("title",),
-    row_group_size=2_048,
+    row_group_size=128,
+    keys=("human_readable_id", "title"),
+    fetched=("id", "type", "description", "degree"),
 )
 
 RELATIONSHIPS = Table(
@@ -266,7 +273,9 @@ RELATIONSHIPS = Table(
         _c("descriptions", STRINGS, "All distinct descriptions, sorted."),
     ),
     order=("source", "target"),
-    row_group_size=2_048,
+    row_group_size=256,
+    keys=("human_readable_id",),
+    fetched=("id", "source", "target", "description", "weight", "combined_degree"),
 )
 
 COVARIATES = Table(
@@ -287,6 +296,9 @@ COVARIATES = Table(
         _c("text_unit_id", pa.string(), "Text unit it was read from."),
     ),
     order=("text_unit", "subject_id", "object_id", "type"),
+    row_group_size=256,
+    keys=("human_readable_id",),
+    fetched=("id", "description", "subject_id", "object_id", "status", "start_date", "end_date", "text_unit_id"),
 )
 
 COMMUNITIES = Table(
@@ -342,7 +354,9 @@ COMMUNITY_REPORTS = Table(
         _c("input_hash", pa.string(), "Hash of what the report was written from."),
     ),
     order=("-level", "community"),
-    row_group_size=2_048,
+    row_group_size=64,
+    keys=("community",),
+    fetched=("id", "level", "title", "full_content", "rank", "status"),
 )
 
 
@@ -366,12 +380,28 @@ def embeddings_table(name: str, dimension: int) -> Table:
 _INT = pa.int32()
 TEXT_UNIT_ENTITIES = Table(
     "text_unit_entities",
-    "One pair of a text unit and an entity found in it.",
+    "One pair of an entity and a text unit that names it.",
+    (
+        _c("text_unit", _INT, "human_readable_id of the text unit."),
+        _c("entity", _INT, "human_readable_id of the entity."),
+        _c("relationships", _INT, "Relationships of the entity that were read from the text unit."),
+    ),
+    order=("entity", "text_unit"),
+    row_group_size=1_024,
+    keys=("entity",),
+    fetched=("text_unit", "relationships"),
+)
+ENTITIES_IN_TEXT_UNITS = Table(
+    "entities_in_text_units",
+    "One pair of a text unit and an entity that it names: text_unit_entities from the other side.",
     (
         _c("text_unit", _INT, "human_readable_id of the text unit."),
         _c("entity", _INT, "human_readable_id of the entity."),
     ),
     order=("text_unit", "entity"),
+    row_group_size=1_024,
+    keys=("text_unit",),
+    fetched=("entity",),
 )
 ENTITY_NEIGHBOURS = Table(
     "entity_neighbours",
@@ -384,7 +414,9 @@ ENTITY_NEIGHBOURS = Table(
         _c("weight", pa.float64(), "Weight of the relationship."),
     ),
     order=("entity", "-combined_degree", "relationship"),
-    row_group_size=4_096,
+    row_group_size=1_024,
+    keys=("entity",),
+    fetched=("neighbour", "relationship", "combined_degree", "weight"),
 )
 ENTITY_COMMUNITIES = Table(
     "entity_communities",
@@ -395,7 +427,21 @@ ENTITY_COMMUNITIES = Table(
         _c("level", _INT, "Its level."),
     ),
     order=("entity", "level"),
-    row_group_size=4_096,
+    row_group_size=1_024,
+    keys=("entity",),
+    fetched=("community", "level"),
+)
+ENTITY_CLAIMS = Table(
+    "entity_claims",
+    "One claim about an entity.",
+    (
+        _c("entity", _INT, "human_readable_id of the entity that is the subject."),
+        _c("claim", _INT, "human_readable_id of the claim."),
+    ),
+    order=("entity", "claim"),
+    row_group_size=1_024,
+    keys=("entity",),
+    fetched=("claim",),
 )
 RELATIONSHIP_TEXT_UNITS = Table(
     "relationship_text_units",
@@ -405,7 +451,61 @@ RELATIONSHIP_TEXT_UNITS = Table(
         _c("text_unit", _INT, "human_readable_id of the text unit."),
     ),
     order=("relationship", "text_unit"),
-    row_group_size=4_096,
+    row_group_size=1_024,
+    keys=("relationship",),
+    fetched=("text_unit",),
+)
+COMMUNITY_OCCURRENCES = Table(
+    "community_occurrences",
+    "One community and how much of the text its members occur in.",
+    (
+        _c("community", _INT, "Number of the community."),
+        _c("text_units", _INT, "Number of text units that name any of its members."),
+    ),
+    order=("community",),
+    keys=("community",),
+    fetched=("text_units",),
+)
+ROW_NUMBERS = Table(
+    "row_numbers",
+    "The number of one row that has a vector, by its id.",
+    (
+        _c("id", pa.string(), "Id of the row."),
+        _c("table", pa.string(), "Its table: text_units, entities or community_reports."),
+        _c("number", _INT, "Its human_readable_id."),
+    ),
+    order=("id", "table"),
+    row_group_size=512,
+    keys=("id",),
+    fetched=("table", "number"),
+)
+
+# --- the full-text index of a snapshot -------------------------------------------------------------------------------
+
+TERMS = Table(
+    "terms",
+    "One term (a word in lower case, or two neighbouring characters of a script without blanks) of the text units.",
+    (
+        _c("plain", pa.string(), "The term without accents, by which it is looked up."),
+        _c("term", pa.string(), "The term; the empty one stands before every character."),
+        _c("text_units", _INT, "Number of text units that hold it."),
+        _c("first", pa.int64(), "Place of its first row in postings, from 0; the others follow."),
+    ),
+    order=("plain", "term"),
+    row_group_size=256,
+    keys=("plain",),
+    fetched=("term", "text_units", "first"),
+)
+POSTINGS = Table(
+    "postings",
+    "One text unit that holds a term: the rows of a term lie together, where the table of terms says.",
+    (
+        _c("text_unit", _INT, "human_readable_id of the text unit."),
+        _c("count", _INT, "How often it holds the term; for the empty term its length in characters."),
+    ),
+    order=("term", "text_unit"),
+    row_group_size=8_192,
+    rising=("text_unit", "count"),
 )
 
 #: Tables of a published snapshot, in the order in which people read them.
@@ -420,9 +520,15 @@ PUBLISHED: tuple[Table, ...] = (
     ENTITY_ALIASES,
     REJECTED_INPUTS,
     TEXT_UNIT_ENTITIES,
+    ENTITIES_IN_TEXT_UNITS,
     ENTITY_NEIGHBOURS,
     ENTITY_COMMUNITIES,
+    ENTITY_CLAIMS,
+    COMMUNITY_OCCURRENCES,
     RELATIONSHIP_TEXT_UNITS,
+    ROW_NUMBERS,
+    TERMS,
+    POSTINGS,
 )
 
 #: Names of the vector tables, as the reference names them, and what is embedded.

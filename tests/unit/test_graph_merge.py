@@ -200,7 +200,11 @@ def test_empty_corpus() -> None:
     contracts.ENTITIES.conform(graph.entities.drop_columns(["needs_summary"]))
     contracts.RELATIONSHIPS.conform(graph.relationships.drop_columns(["needs_summary"]))
     links = link_tables(
-        contracts.TEXT_UNITS.empty(), graph.entities, graph.relationships, contracts.COMMUNITIES.empty()
+        contracts.TEXT_UNITS.empty(),
+        graph.entities,
+        graph.relationships,
+        contracts.COMMUNITIES.empty(),
+        contracts.COVARIATES.empty(),
     )
     assert {name: t.num_rows for name, t in links.items()} == dict.fromkeys(links, 0)
 
@@ -331,11 +335,19 @@ def test_links_go_both_ways() -> None:
     assert links["relationship_ids"].to_pylist()[2] == []
     units = pa.table({"id": ["u1", "u2", "u3"], "human_readable_id": [0, 1, 2]})
     communities = pa.table({"community": [0, 1], "level": [0, 1], "entity_ids": [list(ids_of.values()), [ids_of["A"]]]})
-    tables = link_tables(units, graph.entities, graph.relationships, communities)
+    claims = pa.table({"human_readable_id": [0, 1], "subject_id": ["C", "NOBODY"]})
+    tables = link_tables(units, graph.entities, graph.relationships, communities, claims)
     for name, table in tables.items():
         contract = {t.name: t for t in contracts.PUBLISHED}[name]
         contract.conform(table)
-    assert rows(tables["text_unit_entities"], "text_unit", "entity") == [(0, 0), (0, 1), (1, 0), (1, 2)]
+    assert rows(tables["text_unit_entities"], "text_unit", "entity", "relationships") == [
+        (0, 0, 1),
+        (1, 0, 1),
+        (0, 1, 1),
+        (1, 2, 1),
+    ]
+    assert rows(tables["entity_claims"], "entity", "claim") == [(2, 0)]
+    assert rows(tables["community_occurrences"], "community", "text_units") == [(0, 2), (1, 2)]
     assert rows(tables["entity_neighbours"], "entity", "neighbour", "relationship") == [
         (0, 2, 0),
         (0, 1, 1),

@@ -14,8 +14,9 @@ from graphrag_assets.indexing.asking import Message
 from graphrag_assets.query import Answer, QueryError, ask
 from graphrag_assets.query.drift import folds, normalise
 from graphrag_assets.query.index import Index, open_index
-from graphrag_assets.query.questions import suggest_questions
-from graphrag_assets.query.routing import route
+from graphrag_assets.query.questions import follow_up_questions
+from graphrag_assets.query.routing import choose
+from graphrag_assets.query.writing import Question
 from graphrag_assets.settings import Settings, Workspace
 from tests.llmsim_server import LlmSim
 from tests.published import HashEmbedder, publish_microsoft_index
@@ -320,7 +321,7 @@ def test_an_index_without_documents_says_so(tmp_path: Path, method: str, chat: F
     ],
 )
 def test_auto_takes_the_cheapest_search(index: Index, question: str, has_model: bool, method: str) -> None:
-    chosen = route(index, question, has_model)
+    chosen = asyncio.run(choose(Question(index, models(FakeChat(good_answers) if has_model else None), question)))
     assert chosen.method == method
     assert chosen.why
     assert run(index, "auto", FakeChat(good_answers) if has_model else None, question).method == method
@@ -377,16 +378,47 @@ def test_the_simulator_answers_every_mode(simulated: Index, llmsim: LlmSim, meth
 # --- suggestions ----------------------------------------------------------------------------------------------------
 
 
+def suggest(index: Index, asked: Any, count: int, chat: FakeChat | None = None) -> list[str]:
+    return asyncio.run(follow_up_questions(index, asked, count, models(chat)))
+
+
+def saying(text: str) -> FakeChat:
+    return FakeChat(lambda stage, messages: text)
+
+
 def test_suggestions_are_questions_that_were_not_asked(index: Index) -> None:
-    chat = FakeChat(lambda stage, messages: "Here:\n- Who sold it?\n- Who bought it?\n* Who sold it?\n2. Why?\n")
+    chat = saying(
+        "Here:\n- Who flooded the mill?\n- Who bought it?\n* Who flooded the mill?\n2. Did the council refuse?\n"
+    )
     asked = ["Who built it?", "Who bought it?"]
-    assert asyncio.run(suggest_questions(index, asked, 5, models(chat))) == ["Who sold it?", "Why?"]
-    assert asyncio.run(suggest_questions(index, asked, 1, models(chat))) == ["Who sold it?"]
+    assert suggest(index, asked, 5, chat) == ["Who flooded the mill?", "Did the council refuse?"]
+    assert suggest(index, asked, 1, chat) == ["Who flooded the mill?"]
+    turns = [{"role": "user", "content": "Who bought it?"}, {"role": "assistant", "content": "Did the council refuse?"}]
+    assert suggest(index, turns, 5, chat) == ["Who flooded the mill?", "Did the council refuse?"]
+
+
+def test_suggestions_that_the_documents_do_not_hold_are_left_out(index: Index) -> None:
+    chat = saying("- Which rocket carried the telescope to Jupiter?\n- Why did the council refuse the loan?")
+    assert suggest(index, "Who bought the mill?", 5, chat) == ["Why did the council refuse the loan?"]
 
 
 @pytest.mark.parametrize("text", ["", "no list at all", "- "])
 def test_suggestions_without_a_list_are_a_clear_error(index: Index, text: str) -> None:
     with pytest.raises(QueryError, match="no usable list"):
-        asyncio.run(suggest_questions(index, ["Who?"], 3, models(FakeChat(lambda stage, messages: text))))
-    with pytest.raises(QueryError, match="no language model"):
-        asyncio.run(suggest_questions(index, ["Who?"], 3, models(None)))
+        suggest(index, ["Who?"], 3, saying(text))
+
+
+def test_suggestions_without_a_model_ask_about_what_is_linked(index: Index) -> None:
+    found = suggest(index, "Who bought the mill?", 6)
+    assert len(found) == 6
+    assert "How are Ada Finch and mill related?" in found
+    assert any("Report" in question for question in found)
+    assert suggest(index, [], 2)[0] == "What do the documents say about Ada Finch?"
+
+
+def test_suggestions_are_in_the_language_of_the_documents(tmp_path: Path) -> None:
+    rows = small_rows()
+    for document in rows["documents"]:
+        document["language"] = "de"
+    found = suggest(small_index(tmp_path, rows), "Wer kaufte die Mill?", 9)
+    assert any(question.startswith("In welcher Beziehung stehen") for question in found)

@@ -19,7 +19,7 @@ from graphrag_assets.query.history import history_section, question_with_history
 from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.lexical import search_text_units
 from graphrag_assets.query.local import LocalParameters, build_local_context
-from graphrag_assets.query.lookups import claims_of, relationships_of, text_units_of
+from graphrag_assets.query.lookups import claims_of, entities_by_title, relationships_of, text_units_of
 from graphrag_assets.query.vectors import Hit
 from tests.published import HashEmbedder, publish_microsoft_index
 from tests.unit.query_doubles import TOKENS, small_index, small_rows
@@ -171,8 +171,9 @@ def test_text_units_follow_entities_then_relationships(small: Index) -> None:
 
 
 def test_claims_follow_their_entities(small: Index) -> None:
-    assert [c.number for c in claims_of(small, ["ADA FINCH", "COUNCIL"])] == [0]
-    assert claims_of(small, ["ADA FINCH"]) == []
+    named = entities_by_title(small, ["ADA FINCH", "COUNCIL"])
+    assert [c.number for c in claims_of(small, list(named.values()))] == [0]
+    assert claims_of(small, [named["ADA FINCH"]]) == []
 
 
 def test_a_local_context_of_the_small_index(small: Index) -> None:

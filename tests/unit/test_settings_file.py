@@ -488,15 +488,14 @@ def test_version_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (s.cluster_graph.seed, s.cluster_graph.use_lcc) == (0xDEADBEEF, True)
     assert s.community_reports.completion_model_id == "strong_model"
     assert s.drift_search.reduce_prompt is None  # its file is prompts/drift_reduce_prompt.txt, which is the usual place
+    chosen = s.global_search
+    assert (chosen.dynamic_search_threshold, chosen.dynamic_search_num_repeats) == (2, 3)
+    assert (chosen.dynamic_search_keep_parent, chosen.dynamic_search_use_summary) == (True, True)
+    assert chosen.dynamic_search_max_level == 4
     asked = {n.key for n in workspace.notices if not n.harmless}
     assert asked == {
         "vector_store.index_schema.text_unit_text.index_name",
         "snapshots.graphml",
-        "global_search.dynamic_search_threshold",
-        "global_search.dynamic_search_keep_parent",
-        "global_search.dynamic_search_num_repeats",
-        "global_search.dynamic_search_use_summary",
-        "global_search.dynamic_search_max_level",
         "drift_search.reduce_max_completion_tokens",
         "drift_search.local_search_temperature",
         "drift_search.local_search_llm_max_gen_completion_tokens",

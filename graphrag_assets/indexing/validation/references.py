@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graphrag_assets.indexing.links import link_tables, text_unit_links
+from graphrag_assets.indexing.links import link_tables, row_numbers, text_unit_links
 from graphrag_assets.indexing.validation.base import Booleans, Check, Published, Violation, positions, violation
 
 #: List columns of ids, with the table they point to.
@@ -23,7 +23,15 @@ _LISTS = (
 )
 _SINGLE = (("text_units", "document_id", "documents"), ("covariates", "text_unit_id", "text_units"))
 
-_LINK_TABLES = ("text_unit_entities", "entity_neighbours", "entity_communities", "relationship_text_units")
+_LINK_TABLES = (
+    "text_unit_entities",
+    "entity_neighbours",
+    "entity_communities",
+    "entity_claims",
+    "community_occurrences",
+    "relationship_text_units",
+    "row_numbers",
+)
 
 #: Vector tables, with the table whose rows they hold.
 VECTOR_TABLES = {
@@ -72,7 +80,9 @@ def _differ(a: pa.Array, b: pa.Array) -> Booleans:
 
 def _links(p: Published) -> list[Violation]:
     """The link tables hold what the lists hold."""
-    expected = link_tables(*(p.tables[name] for name in ("text_units", "entities", "relationships", "communities")))
+    sources = ("text_units", "entities", "relationships", "communities", "covariates")
+    expected = link_tables(*(p.tables[name] for name in sources))
+    expected["row_numbers"] = row_numbers(*(p.tables[name] for name in ("text_units", "entities", "community_reports")))
     found = []
     for name, table in expected.items():
         actual = p.tables[name]
@@ -87,6 +97,21 @@ def _links(p: Published) -> list[Violation]:
         if wrong.any():
             found.append(Violation(f"{name}: rows are not what the lists hold", int(wrong.sum()), tuple(rows)))
     return found
+
+
+def _full_text(p: Published) -> list[Violation]:
+    """The full-text index belongs to these text units: its postings are complete, the lengths are those of the texts."""
+    held = int(pc.sum(p.tables["terms"]["text_units"]).as_py() or 0)
+    postings, units = p.tables["postings"], p.tables["text_units"]
+    if held != postings.num_rows:
+        difference = abs(held - postings.num_rows)
+        return [Violation(f"postings: {postings.num_rows} rows, but terms name {held}", difference)]
+    lengths = postings.slice(0, units.num_rows)  # those of the empty term, which leads
+    expected = pc.utf8_length(units["text"]).cast(pa.int32())
+    if lengths.num_rows != units.num_rows or not lengths["text_unit"].equals(units["human_readable_id"].cast(pa.int32())):
+        return [Violation("postings: the first rows are not the text units in their order", units.num_rows)]
+    wrong = pc.not_equal(lengths["count"], expected).to_numpy(zero_copy_only=False)
+    return violation("postings: not the length of the text unit", wrong, p.column("text_units", "id"))
 
 
 def _vectors(p: Published) -> list[Violation]:
@@ -108,6 +133,13 @@ REFERENCE_CHECKS = (
     Check("references", "Every id in every list exists.", True, _ALL, _references),
     Check("text_unit_links", "Text units list what lists them.", True, _ALL[1:5], _text_unit_links),
     Check("link_tables", "The link tables hold what the lists hold.", True, (*_ALL, *_LINK_TABLES), _links),
+    Check(
+        "full_text",
+        "The full-text index is that of the text units.",
+        True,
+        ("text_units", "terms", "postings"),
+        _full_text,
+    ),
     Check(
         "vectors",
         "Every text unit, entity and report has its vector (a long text unit one for each window), and nothing else has.",

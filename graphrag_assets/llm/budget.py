@@ -1,0 +1,235 @@
+"""A ceiling on tokens and price, kept before a call is sent: what it may cost at most is reserved, then settled.
+
+One budget serves a run (:class:`graphrag_assets.llm.gateway.Gateway` takes it) or one question (:func:`limited_by`). A
+call whose prompt alone is known to fit, but not the longest possible answer, is sent with a limit on its answer, so that
+the ceiling holds whatever the model does. Where calls in flight have reserved what is missing, a call waits for them to
+be settled: they seldom use all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from graphrag_assets.llm.errors import GatewayError
+
+#: Tokens of an answer that are reserved where its longest length is not known or does not fit.
+USUAL_ANSWER = 4096
+
+#: An answer limited to less is not worth asking for.
+SHORTEST_ANSWER = 256
+
+
+#: USD below which sums of prices differ by rounding only.
+_ROUNDING = 1e-9
+
+
+class BudgetReached(GatewayError):  # noqa: N818 (an end, not a fault)
+    """A call was not sent, since with it a budget might be exceeded; the message says how much is spent."""
+
+
+class UnknownPrice(GatewayError):  # noqa: N818
+    """A call was not sent, since its price is not known and a budget limits the price."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a call may cost.
+
+    Args:
+        model: Name for messages, such as the entry of the settings.
+        prompt: Tokens of the prompt.
+        completion: Most tokens of the answer; None: no limit is known. 0 for embeddings.
+        input_usd: USD per prompt token; None: not known.
+        output_usd: USD per token of the answer; None: not known.
+    """
+
+    model: str
+    prompt: int
+    completion: int | None = 0
+    input_usd: float | None = None
+    output_usd: float | None = None
+
+    def usd(self, completion: int) -> float | None:
+        """Price with an answer of so many tokens; None where it is not known."""
+        if self.input_usd is None or self.output_usd is None:
+            return None
+        return self.prompt * self.input_usd + completion * self.output_usd
+
+
+@dataclass(frozen=True, eq=False)
+class Ticket:
+    """Leave to send one call.
+
+    Args:
+        estimate: What was asked for.
+        completion: Tokens of the answer that are reserved.
+        limited: True where the call must be sent with ``completion`` as the limit of its answer.
+    """
+
+    estimate: Estimate
+    completion: int
+    limited: bool
+
+    @property
+    def tokens(self) -> int:
+        """Tokens reserved."""
+        return self.estimate.prompt + self.completion
+
+    @property
+    def usd(self) -> float:
+        """Price reserved; 0 where no price is known, which only a budget without a price takes."""
+        return self.estimate.usd(self.completion) or 0.0
+
+
+class Budget:
+    """A ceiling for any number of calls, also from several threads and event loops.
+
+    Args:
+        usd: Most USD; None: no limit.
+        tokens: Most tokens, of prompts and answers together; None: no limit.
+    """
+
+    def __init__(self, usd: float | None = None, tokens: int | None = None) -> None:
+        self.usd = usd
+        self.tokens = tokens
+        self.spent_usd = 0.0
+        self.spent_tokens = 0
+        self.refused = 0
+        self._open: set[Ticket] = set()
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a ceiling at all."""
+        return self.usd is not None or self.tokens is not None
+
+    @property
+    def reached(self) -> bool:
+        """Whether a call was not sent because of it."""
+        return self.refused > 0
+
+    def share(self, part: float) -> Budget:
+        """A budget of a part of what is left, for the steps before the last one; charge calls to both."""
+        with self._lock:
+            usd = None if self.usd is None else max(0.0, self.usd - self.spent_usd) * part
+            tokens = None if self.tokens is None else int(max(0, self.tokens - self.spent_tokens) * part)
+        return Budget(usd, tokens)
+
+    async def reserve(self, estimate: Estimate) -> Ticket:
+        """Set aside what a call may cost; every ticket must be settled.
+
+        Returns:
+            A ticket; the answer must be limited where it says so.
+
+        Raises:
+            BudgetReached: It does not fit, also after all calls in flight are settled.
+            UnknownPrice: The budget limits the price, and that of the call is not known.
+        """
+        if self.usd is not None and estimate.usd(0) is None:
+            raise UnknownPrice(
+                f"{estimate.model}: the price of the model is not known, so that a limit in USD cannot be kept; set its "
+                "prices (input_per_million, output_per_million) in the entry, or limit tokens instead"
+            )
+        while True:
+            loop = asyncio.get_running_loop()
+            with self._lock:
+                ticket = self._ticket(estimate)
+                if ticket is not None:
+                    self._open.add(ticket)
+                    return ticket
+                if not self._open:
+                    self.refused += 1
+                    raise BudgetReached(self._told(estimate))
+                future: asyncio.Future[None] = loop.create_future()
+                self._waiting.append((loop, future))
+            await future
+
+    def settle(self, ticket: Ticket, tokens: int | None = None, usd: float | None = None) -> None:
+        """Replace what was reserved by what was used.
+
+        Args:
+            ticket: From :meth:`reserve`.
+            tokens: Tokens used; None: not known, the reservation counts as used.
+            usd: Price; None: not known, the reservation counts as used.
+        """
+        with self._lock:
+            if ticket not in self._open:
+                return
+            self._open.discard(ticket)
+            self.spent_tokens += ticket.tokens if tokens is None else tokens
+            self.spent_usd += ticket.usd if usd is None else usd
+            waiting, self._waiting = self._waiting, []
+        for loop, future in waiting:
+            # A loop that was closed in the meantime waits for nothing any more.
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_wake, future)
+
+    def _ticket(self, estimate: Estimate) -> Ticket | None:
+        """The longest answer that fits; as long as calls are in flight, no shorter than usual."""
+        most = estimate.completion
+        room = self._room(estimate)
+        if room is None or (most is not None and most <= room):
+            return Ticket(estimate, USUAL_ANSWER if most is None else most, limited=False)
+        usual = USUAL_ANSWER if most is None else min(most, USUAL_ANSWER)
+        if usual <= room:
+            return Ticket(estimate, usual, limited=True)
+        if not self._open and room >= min(usual, SHORTEST_ANSWER):
+            return Ticket(estimate, room, limited=True)
+        return None
+
+    def _room(self, estimate: Estimate) -> int | None:
+        """Tokens of an answer that fit beside the prompt; below 0 where the prompt does not; None: any number."""
+        room: float | None = None
+        if self.tokens is not None:
+            held = sum(ticket.tokens for ticket in self._open)
+            room = self.tokens - self.spent_tokens - held - estimate.prompt
+        price = estimate.usd(0)
+        if self.usd is not None and price is not None:
+            left = self.usd - self.spent_usd - sum(ticket.usd for ticket in self._open) - price
+            per_token = estimate.output_usd or 0.0
+            if left < -_ROUNDING:
+                room = -1
+            elif per_token:
+                affordable = (left + _ROUNDING) / per_token
+                room = affordable if room is None else min(room, affordable)
+        return None if room is None else math.floor(room)
+
+    def _told(self, estimate: Estimate) -> str:
+        parts = []
+        if self.usd is not None:
+            parts.append(f"{self.spent_usd:.4f} of {self.usd:g} USD")
+        if self.tokens is not None:
+            parts.append(f"{self.spent_tokens:,} of {self.tokens:,} tokens")
+        price = estimate.usd(0)
+        cost = f"{estimate.prompt:,} tokens" + ("" if price is None else f", {price:.4f} USD")
+        return f"the budget is reached: {' and '.join(parts)} are spent, and the prompt of the next call has {cost}"
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+_CURRENT: ContextVar[tuple[Budget, ...]] = ContextVar("budgets", default=())
+
+
+@contextmanager
+def limited_by(budget: Budget) -> Iterator[None]:
+    """Charge all calls that are made inside to a budget too, those of tasks and threads begun inside included."""
+    token = _CURRENT.set((*_CURRENT.get(), budget))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current_budgets() -> tuple[Budget, ...]:
+    """The budgets that calls made here are charged to beside that of their gateway."""
+    return _CURRENT.get()
