@@ -82,9 +82,7 @@ def musique(folder: Path, workspace: Path) -> tuple[Index, Sets]:
         publish(base, [Passage(row["title"], row["text"], triples[row["passage_id"]]) for row in passages])
     place = {row["passage_id"]: number for number, row in enumerate(passages)}
     rows = pq.read_table(folder / "questions.parquet").to_pylist()
-    multi = [
-        Asked(row["question"], tuple(frozenset([place[i]]) for i in row["gold_passage_ids"])) for row in rows
-    ]
+    multi = [Asked(row["question"], tuple(frozenset([place[i]]) for i in row["gold_passage_ids"])) for row in rows]
     needed = {i for row in rows for i in row["gold_passage_ids"]}
     single: dict[str, Asked] = {}
     for row in rows:

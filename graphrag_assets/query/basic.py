@@ -19,7 +19,9 @@ Score = Callable[[str, Sequence[str]], Sequence[float]]
 RERANKED = 20
 
 
-def retrieve(index: Index, question: str, vector: Sequence[float] | None, k: int, score: Score | None = None) -> list[Hit]:
+def retrieve(
+    index: Index, question: str, vector: Sequence[float] | None, k: int, score: Score | None = None
+) -> list[Hit]:
     """The k text units for a question: by vectors and words, and by a reranker where there is one.
 
     Args:
@@ -38,9 +40,7 @@ def rerank(index: Index, question: str, hits: Sequence[Hit], score: Score) -> li
     sizes = lookups.text_unit_sizes(index, [hit.id for hit in hits])
     units = lookups.text_units(index, [sizes[hit.id][0] for hit in hits if hit.id in sizes])
     scores = [float(value) for value in score(question, [unit.text for unit in units])] if units else []
-    return sorted(
-        (Hit(unit.id, value) for unit, value in zip(units, scores, strict=True)), key=lambda hit: -hit.score
-    )
+    return sorted((Hit(unit.id, value) for unit, value in zip(units, scores, strict=True)), key=lambda hit: -hit.score)
 
 
 def build_basic_context(

@@ -31,7 +31,7 @@ DAMPING = 0.5
 ROUNDS = 4
 
 #: Least share of the mass that is passed on to a node.
-TOLERANCE = 1e-4
+TOLERANCE = 3e-4
 
 #: Entities near to the question by vector that a walk starts from, beside those that it names.
 NEAR_ENTITIES = 5
@@ -42,8 +42,9 @@ NEAR_TEXT_UNITS, TEXT_UNIT_MASS = 50, 0.2
 #: Mass of the second walk, from the best text unit of the first, beside that of the first.
 SECOND_WALK = 4.0
 
-#: How a difference in cosine similarity counts beside a difference in the logarithm of the rank.
-SIMILARITY_WEIGHT = 20.0
+#: How a difference in nearness counts beside a difference in the logarithm of the rank, and how much the nearest and the
+#: farthest of the near text units may differ by it: similarities of some models lie further apart.
+NEARNESS_WEIGHT, MOST_BY_NEARNESS = 20.0, 5.0
 
 #: Text units of the highest ranks that are weighed; the others were hardly reached.
 CANDIDATES = 500
@@ -134,8 +135,10 @@ def _scores(links: GraphLinks, rank: Mapping[Node, float], near: Mapping[int, fl
     units = sorted((-value, number) for (kind, number), value in rank.items() if kind == TEXT_UNIT)
     candidates: Sequence[int] = sorted({*near, *(number for _, number in units[:CANDIDATES])})
     floor = min(near.values(), default=0.0)
+    spread = max(near.values(), default=0.0) - floor
+    weight = min(NEARNESS_WEIGHT, MOST_BY_NEARNESS / spread) if spread else NEARNESS_WEIGHT
     return {
         unit: math.log((rank.get((TEXT_UNIT, unit), 0.0) + UNREACHED) / max(1, links.named_in(unit)))
-        + SIMILARITY_WEIGHT * near.get(unit, floor)
+        + weight * (near.get(unit, floor) - floor)
         for unit in candidates
     }

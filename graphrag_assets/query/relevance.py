@@ -12,9 +12,13 @@ from graphrag_assets.storage.tables import TEXT_UNIT_VECTORS
 if TYPE_CHECKING:
     from graphrag_assets.query.index import Index
 
-#: What the text unit with the best BM25 score gains, as cosine similarity; another one gains by the square of its share
-#: of that score: only who holds nearly as much is helped. Chosen among .05, .1, .15, .2 and .3 (bench/retrieval.py).
-WORDS_GAIN = 0.1
+#: What the text unit that matches the words best gains, as cosine similarity; the others gain in proportion. Chosen among
+#: .05, .1, .15, .2 and .3 on two sets (bench/retrieval.py).
+WORDS_GAIN = 0.15
+
+#: Power of the weight of a word in BM25: in long questions the many common words would outweigh the few that tell. Chosen
+#: among 1, 1.5 and 2.
+RARITY = 2.0
 
 #: Least text units of either ranking that are compared: one that only the words found is as near as the last by vector.
 LEAST_DEPTH = 100
@@ -41,7 +45,7 @@ def relevance(index: Index, question: str, vector: Sequence[float] | None, depth
     near = index.vectors(TEXT_UNIT_VECTORS).nearest(vector, depth) if vector is not None else []
     scores = {hit.id: hit.score for hit in near}
     floor = near[-1].score if near else 0.0
-    words = search_text_units(index, question, depth)
+    words = search_text_units(index, question, depth, RARITY)
     for hit in words:
-        scores[hit.id] = scores.get(hit.id, floor) + WORDS_GAIN * (hit.score / words[0].score) ** 2
+        scores[hit.id] = scores.get(hit.id, floor) + WORDS_GAIN * hit.score / words[0].score
     return sorted((Hit(i, s) for i, s in scores.items()), key=lambda hit: (-hit.score, hit.id))
