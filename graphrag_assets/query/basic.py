@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from graphrag_assets.query import lookups
 from graphrag_assets.query.context import Context, TokenCounter, join
@@ -13,7 +13,7 @@ from graphrag_assets.query.rows import fill_sources
 from graphrag_assets.query.vectors import Hit
 
 #: Scores of passages for a question, higher is better.
-Score = Callable[[str, Sequence[str]], Sequence[float]]
+Score = Callable[[str, Sequence[str]], Iterable[float]]
 
 #: Least text units that the reranker reads; it reads as many as are wanted where that is more.
 RERANKED = 20
