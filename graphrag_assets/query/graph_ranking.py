@@ -110,7 +110,7 @@ def _seeds(links: GraphLinks, found: Found, near: Mapping[int, float]) -> dict[N
     """Where the walk starts: named entities, near ones and near text units, each kind with mass of its own."""
     floor = found.near[-1].score if len(found.near) > NEAR_ENTITIES else 0.0
     similar = {seed.entity.number: seed.score - floor for seed in found.near[:NEAR_ENTITIES]}
-    named = {mention.entity.number: 1.0 for mention in found.named}
+    named = {mention.entity.number: 1.0 for mention in found.named} | {s.entity.number: 1.0 for s in found.partly}
     nearest = sorted(near.items(), key=lambda item: (-item[1], item[0]))[:NEAR_TEXT_UNITS]
     least = min(near.values(), default=0.0)
     seeds: dict[Node, float] = {}

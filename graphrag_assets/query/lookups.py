@@ -213,6 +213,15 @@ def _named_in(index: Index, entities: Sequence[int]) -> list[tuple[int, int, int
     return [(r["entity"], r["text_unit"], r["held"]) for r in counted]
 
 
+def entities_in(index: Index, text_units: Sequence[int]) -> list[Entity]:
+    """Entities that some text units name, in the order of the entities."""
+    table = (
+        "entities_in_text_units" if index.table("entities_in_text_units") else "text_unit_entities"
+    )  # earlier release
+    found = index.take(table, "text_unit", text_units, ["entity"])["entity"].to_pylist()
+    return entities(index, sorted(set(found)))
+
+
 def text_units(index: Index, numbers: Sequence[int]) -> list[TextUnit]:
     """Text units by number, in the order asked for."""
     rows = _records(index, "text_units", "human_readable_id", numbers, _TEXT_UNIT)

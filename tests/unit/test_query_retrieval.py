@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphrag_assets.query.basic import build_basic_context, retrieve
 from graphrag_assets.query.context import ENTITIES, SOURCES
-from graphrag_assets.query.entities import Found, find_entities, mentions
+from graphrag_assets.query.entities import Found, choose_seeds, find_entities, mentions
 from graphrag_assets.query.graph_ranking import rank_by_graph, rank_near
 from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.local import LocalParameters, build_local_context
@@ -218,6 +218,26 @@ def test_an_empty_index_has_no_ranking(tmp_path: Path) -> None:
     with published(tmp_path, {}) as index:
         assert ranked(index) == []
         assert retrieve(index, QUESTION, None, 3) == []
+
+
+# --- names of which the question holds a part --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What did Holm do?", ["FRIEDA HOLM"]),
+        ("What does the Journal say of Holm?", ["JOURNAL OF QUARRIES", "FRIEDA HOLM"]),
+        ("Holm did what?", []),  # the first word is always written large
+        ("What did the association do?", []),
+        ("What did Frieda Holm do in Ost?", []),  # whole names
+        ("What did Smith do?", []),
+    ],
+)
+def test_a_part_of_a_name_stands_for_it(index: Index, question: str, expected: list[str]) -> None:
+    found = find_entities(index, question, vector("bread"), 2)
+    assert [seed.entity.title for seed in found.partly] == expected
+    assert [seed.entity.title for seed in choose_seeds(found, 2) if seed.how == "text"] == expected
 
 
 # --- nearness and the reranker ---------------------------------------------------------------------------------------
