@@ -76,8 +76,8 @@ def rank_near(index: Index, question: str, vector: Sequence[float] | None, found
         found: Entities that the question names or is near to.
     """
     hits = relevance(index, question, vector)
-    numbers = lookups.text_unit_sizes(index, [hit.id for hit in hits])
-    return rank_by_graph(index, found, {numbers[hit.id][0]: hit.score for hit in hits if hit.id in numbers})
+    numbers = lookups.numbers_of(index, "text_units", [hit.id for hit in hits])
+    return rank_by_graph(index, found, {numbers[hit.id]: hit.score for hit in hits if hit.id in numbers})
 
 
 def rank_by_graph(index: Index, found: Found, near: Mapping[int, float]) -> GraphRanking:

@@ -129,14 +129,20 @@ def build_local_context(
     graph = _graph_sections(index, seeds, p, tokenizer, int(budget * (1 - p.community_prop - p.text_unit_prop)))
     candidates = _candidates(index, numbers, ranking, p)
     sources = fill_sources(index, candidates, tokenizer, int(budget * p.text_unit_prop)).section()
+    score = dict(ranking.text_units) if ranking else {}
     notes: dict[str, object] = {
-        "seeds": [
-            {"id": s.entity.number, "title": s.entity.title, "how": s.how, "score": round(s.score, 4)} for s in seeds
-        ],
+        "seeds": [_told(seed) for seed in seeds if seed.how != "graph"],
+        **({"second_hop": [_told(seed) for seed in seeds if seed.how == "graph"]} if p.hops == 2 else {}),
         "candidate_reports": len(communities),
         "candidate_text_units": len(candidates),
+        "text_units": [{"id": r.number, "score": round(score[r.number], 3)} for r in sources.rows if r.number in score],
     }
     return join([spoken, reports, *graph, sources], tokenizer, notes)
+
+
+def _told(seed: Seed) -> dict[str, object]:
+    """A seed for people."""
+    return {"id": seed.entity.number, "title": seed.entity.title, "how": seed.how, "score": round(seed.score, 4)}
 
 
 def _start(

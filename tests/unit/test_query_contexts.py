@@ -20,7 +20,6 @@ from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.lexical import search_text_units
 from graphrag_assets.query.local import LocalParameters, build_local_context
 from graphrag_assets.query.lookups import claims_of, entities_by_title, relationships_of, text_units_of
-from graphrag_assets.query.vectors import Hit
 from tests.published import HashEmbedder, publish_microsoft_index
 from tests.unit.query_doubles import TOKENS, small_index, small_rows
 

@@ -272,6 +272,9 @@ def local(index: Index, **changes: object) -> LocalParameters:
 def test_local_search_reads_text_units_in_the_order_of_the_walk(index: Index) -> None:
     context = build_local_context(index, QUESTION, vector(QUESTION), local(index), TOKENS)
     assert [row.number for row in context.rows(SOURCES)] == ranked(index)
+    told = context.notes["text_units"]
+    assert isinstance(told, list)
+    assert [row["id"] for row in told] == ranked(index)
 
 
 def test_local_search_keeps_the_order_of_the_reference_where_it_is_asked_to(index: Index) -> None:
