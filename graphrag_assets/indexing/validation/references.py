@@ -108,7 +108,9 @@ def _full_text(p: Published) -> list[Violation]:
         return [Violation(f"postings: {postings.num_rows} rows, but terms name {held}", difference)]
     lengths = postings.slice(0, units.num_rows)  # those of the empty term, which leads
     expected = pc.utf8_length(units["text"]).cast(pa.int32())
-    if lengths.num_rows != units.num_rows or not lengths["text_unit"].equals(units["human_readable_id"].cast(pa.int32())):
+    if lengths.num_rows != units.num_rows or not lengths["text_unit"].equals(
+        units["human_readable_id"].cast(pa.int32())
+    ):
         return [Violation("postings: the first rows are not the text units in their order", units.num_rows)]
     wrong = pc.not_equal(lengths["count"], expected).to_numpy(zero_copy_only=False)
     return violation("postings: not the length of the text unit", wrong, p.column("text_units", "id"))
