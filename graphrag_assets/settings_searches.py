@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from graphrag_assets.settings_sections import DEFAULT_COMPLETION_MODEL, DEFAULT_EMBEDDING_MODEL, Section
@@ -21,6 +23,12 @@ class LocalSearchSettings(Section):
     top_k_entities: int = Field(10, gt=0, description="Entities that seed the context.")
     top_k_relationships: int = Field(10, gt=0, description="Relationships out of the seeds, per seed.")
     max_context_tokens: int = Field(12_000, gt=0, description="Tokens of the context.")
+    text_unit_ranking: Literal["graph", "reference"] = Field(
+        "graph", description="Order of text units: by a walk over the graph, or as Microsoft GraphRAG orders them."
+    )
+    hops: Literal[1, 2] = Field(
+        1, description="2: entities that the walk over the graph reaches from the seeds are shown as well."
+    )
 
     @model_validator(mode="after")
     def _shares(self) -> LocalSearchSettings:
@@ -104,6 +112,9 @@ class BasicSearchSettings(Section):
     prompt: str | None = Field(None, description="Prompt file; unset: prompts/basic_search_system_prompt.txt.")
     k: int = Field(10, gt=0, description="Text units that are read.")
     max_context_tokens: int = Field(12_000, gt=0, description="Tokens of the context.")
+    rerank: bool = Field(
+        False, description="Order the text units by the embedded cross-encoder: English, a second of CPU or more."
+    )
 
 
 class AutoSearchSettings(Section):

@@ -23,6 +23,7 @@ COVARIATE_COLUMNS: dict[str, pa.DataType] = {
 
 _LINKS: dict[str, dict[str, pa.DataType]] = {
     "text_unit_entities": {"text_unit": pa.int32(), "entity": pa.int32(), "relationships": pa.int32()},
+    "entities_in_text_units": {"text_unit": pa.int32(), "entity": pa.int32()},
     "entity_neighbours": {
         "entity": pa.int32(),
         "neighbour": pa.int32(),
@@ -139,7 +140,7 @@ def link_tables(
         covariates: Columns human_readable_id, subject_id.
 
     Returns:
-        text_unit_entities, entity_neighbours, entity_communities, entity_claims, community_occurrences and
+        text_unit_entities, entities_in_text_units, entity_neighbours, entity_communities, entity_claims, community_occurrences and
         relationship_text_units, each in canonical order.
     """
     queries = {
@@ -151,6 +152,10 @@ def link_tables(
             select u.human_readable_id as text_unit, e.entity, coalesce(h.relationships, 0) as relationships
             from (select human_readable_id as entity, title, unnest(text_unit_ids) as id from entities) e
             join text_units u using (id) left join held h using (title, id) order by entity, text_unit""",
+        "entities_in_text_units": """
+            select u.human_readable_id as text_unit, e.entity
+            from (select human_readable_id as entity, unnest(text_unit_ids) as id from entities) e
+            join text_units u using (id) order by text_unit, entity""",
         "entity_neighbours": """
             with ends as (
                 select s.human_readable_id as source, t.human_readable_id as target,

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from graphrag_assets.query import lookups
 from graphrag_assets.query.context import Context, TokenCounter, join
 from graphrag_assets.query.history import Turn, history_section
 from graphrag_assets.query.index import Index
-from graphrag_assets.query.lexical import search_text_units
-from graphrag_assets.query.lookups import text_unit_sizes
+from graphrag_assets.query.relevance import relevance
 from graphrag_assets.query.rows import fill_sources
 from graphrag_assets.query.vectors import Hit
-from graphrag_assets.storage.tables import TEXT_UNIT_VECTORS
 
-#: Rank offset of reciprocal-rank fusion (Cormack, Clarke and Buettcher 2009).
-RRF_OFFSET = 60
+#: Scores of passages for a question, higher is better.
+Score = Callable[[str, Sequence[str]], Iterable[float]]
 
-#: Candidates of each ranking per wanted text unit.
-OVERSAMPLE = 3
-
-
-def fuse(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """Reciprocal-rank fusion: rows that several rankings put high come first; ties in the order of ids."""
-    scores: dict[str, float] = {}
-    for ranking in rankings:
-        for rank, hit in enumerate(ranking, start=1):
-            scores[hit.id] = scores.get(hit.id, 0.0) + 1.0 / (RRF_OFFSET + rank)
-    return sorted((Hit(i, s) for i, s in scores.items()), key=lambda hit: (-hit.score, hit.id))
+#: Least text units that the reranker reads; it reads as many as are wanted where that is more.
+RERANKED = 20
 
 
-def retrieve(index: Index, question: str, vector: Sequence[float] | None, k: int) -> list[Hit]:
-    """The k text units for a question: vectors and BM25, fused.
+def retrieve(
+    index: Index, question: str, vector: Sequence[float] | None, k: int, score: Score | None = None
+) -> list[Hit]:
+    """The k text units for a question: by vectors and words, and by a reranker where there is one.
 
     Args:
         index: The snapshot.
         question: The question.
         vector: Its embedding; None: words only.
         k: Text units wanted.
+        score: The reranker; None: none.
     """
-    if not index.count("text_units"):
-        return []
-    rankings = [search_text_units(index, question, OVERSAMPLE * k)]
-    if vector is not None:
-        rankings.append(index.vectors(TEXT_UNIT_VECTORS).nearest(vector, OVERSAMPLE * k))
-    return fuse(rankings)[:k]
+    hits = relevance(index, question, vector, k)
+    return (rerank(index, question, hits[: max(k, RERANKED)], score) if score else hits)[:k]
+
+
+def rerank(index: Index, question: str, hits: Sequence[Hit], score: Score) -> list[Hit]:
+    """Text units in the order of a model that reads each with the question; equal scores stay as they were."""
+    sizes = lookups.text_unit_sizes(index, [hit.id for hit in hits])
+    units = lookups.text_units(index, [sizes[hit.id][0] for hit in hits if hit.id in sizes])
+    scores = [float(value) for value in score(question, [unit.text for unit in units])] if units else []
+    return sorted((Hit(unit.id, value) for unit, value in zip(units, scores, strict=True)), key=lambda hit: -hit.score)
 
 
 def build_basic_context(
@@ -55,13 +52,14 @@ def build_basic_context(
     tokenizer: TokenCounter,
     history: Sequence[Turn] = (),
     max_turns: int = 5,
+    score: Score | None = None,
 ) -> Context:
     """The context of a basic search: the best text units first, in at most ``max_tokens`` tokens."""
     spoken = history_section(history, max_turns, tokenizer, max_tokens)
     budget = max_tokens - (join([spoken], tokenizer).tokens + 1 if spoken else 0)
-    hits = retrieve(index, question, vector, k)
+    hits = retrieve(index, question, vector, k, score)
     ids = [hit.id for hit in hits]
-    sizes = text_unit_sizes(index, ids)
+    sizes = lookups.text_unit_sizes(index, ids)
     candidates = [sizes[i] for i in ids if i in sizes]
     sources = fill_sources(index, candidates, tokenizer, budget).section()
     found = [{"id": sizes[h.id][0], "score": round(h.score, 5)} for h in hits if h.id in sizes]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphrag_assets.query import lookups
 from graphrag_assets.query.index import Index
+from graphrag_assets.query.lexical import search_text_units
+from graphrag_assets.query.matching import terms
 from graphrag_assets.query.records import Entity
 from graphrag_assets.storage.tables import ENTITY_VECTORS
 from graphrag_assets.text.names import canonical_title
@@ -19,6 +21,10 @@ MAX_NAME_CHARACTERS = 16
 
 #: Candidates per wanted entity that vector search brings, so that names of the question can be found among them.
 OVERSAMPLE = 2
+
+#: Letters of a word that may stand for a name that it is a part of, and text units among whose entities such are looked for.
+SHORTEST_PART = 3
+PASSAGES = 10
 
 _WORD = re.compile(r"[^\W_]+(?:['’.\-&/][^\W_]+)*\.?")
 _UNSPACED = re.compile(
@@ -32,7 +38,8 @@ class Seed:
 
     Args:
         entity: The entity.
-        how: name (the question names it), vector, or degree (there was no question).
+        how: name (the question names it), text (it names a part of the name), vector, graph (a walk from the others
+            reaches it), or degree (there was no question).
         score: Cosine similarity to the question; 1.0 for a name that is not among the nearest.
     """
 
@@ -75,12 +82,69 @@ def mentions(index: Index, question: str) -> list[Mention]:
     return sorted(taken, key=lambda mention: mention.start)
 
 
-def seed_entities(index: Index, question: str, vector: Sequence[float] | None, k: int) -> list[Seed]:
-    """The entities that local search starts from.
+@dataclass(frozen=True)
+class Found:
+    """Entities that a question is about.
 
-    Proper names of the question lead, in its order; then the nearest entities by vector, those that the question names
-    in lower case before the others; then further lower-case names. Never more than k. Without a question the entities
-    with the most relationships.
+    Args:
+        named: Those that it names, in its order.
+        near: Those whose vectors are nearest, best first.
+        partly: Those of whose name it holds a part, such as a surname, in its order.
+    """
+
+    named: tuple[Mention, ...]
+    near: tuple[Seed, ...]
+    partly: tuple[Seed, ...] = ()
+
+
+def find_entities(index: Index, question: str, vector: Sequence[float], k: int) -> Found:
+    """The entities that a question names, and the nearest ones by vector, ``OVERSAMPLE * k`` of them.
+
+    Args:
+        index: The snapshot.
+        question: The question.
+        vector: Its embedding.
+        k: Entities wanted.
+    """
+    hits = index.vectors(ENTITY_VECTORS).nearest(vector, OVERSAMPLE * k) if index.count("entities") else []
+    known = lookups.entities_by_id(index, [hit.id for hit in hits])
+    near = tuple(Seed(known[hit.id], "vector", hit.score) for hit in hits if hit.id in known)
+    named = mentions(index, question)
+    return Found(tuple(named), near, tuple(_partly_named(index, question, named)))
+
+
+def _partly_named(index: Index, question: str, named: Sequence[Mention]) -> list[Seed]:
+    """Entities of whose name a capitalised word of the question is a part, one for each word that is no name by itself.
+
+    They are looked for by full text: among the entities of the text units that match these words best. Of several the
+    one with the shortest name is taken, then the one with the most relationships.
+    """
+    words = [
+        word.group()
+        for word in _WORD.finditer(question)
+        if word.group()[0].isupper()
+        and any(c.isalnum() for c in question[: word.start()])
+        and not any(mention.start < word.end() and word.start() < mention.end for mention in named)
+    ]
+    wanted = {term for word in words for term in terms(word)[:1] if len(term) >= SHORTEST_PART}
+    if not wanted:
+        return []
+    units = lookups.text_unit_sizes(index, [hit.id for hit in search_text_units(index, " ".join(words), PASSAGES)])
+    candidates = lookups.entities_in(index, [number for number, _ in units.values()])
+    found: dict[int, Seed] = {}
+    for word in words:
+        held = [(terms(entity.title), entity) for entity in candidates]
+        fitting = [(len(title), -e.degree, e.number, e) for title, e in held if {*terms(word)[:1]} & wanted & {*title}]
+        if fitting:
+            entity = min(fitting)[-1]
+            found.setdefault(entity.number, Seed(entity, "text", 0.0))
+    return list(found.values())
+
+
+def seed_entities(index: Index, question: str, vector: Sequence[float] | None, k: int) -> list[Seed]:
+    """The entities that local search starts from: those of :func:`find_entities` and :func:`choose_seeds`.
+
+    Without a question the entities with the most relationships.
 
     Args:
         index: The snapshot.
@@ -89,22 +153,38 @@ def seed_entities(index: Index, question: str, vector: Sequence[float] | None, k
         k: Entities wanted.
     """
     if vector is None or not question.strip():
-        return [Seed(entity, "degree", 0.0) for entity in lookups.top_entities(index, k)]
-    hits = index.vectors(ENTITY_VECTORS).nearest(vector, OVERSAMPLE * k) if index.count("entities") else []
-    known = lookups.entities_by_id(index, [hit.id for hit in hits])
-    near = {known[hit.id].number: Seed(known[hit.id], "vector", hit.score) for hit in hits if hit.id in known}
-    named = mentions(index, question)
+        return degree_seeds(index, k)
+    return choose_seeds(find_entities(index, question, vector, k), k)
+
+
+def degree_seeds(index: Index, k: int) -> list[Seed]:
+    """Where there is no question: the entities with the most relationships."""
+    return [Seed(entity, "degree", 0.0) for entity in lookups.top_entities(index, k)]
+
+
+def choose_seeds(found: Found, k: int) -> list[Seed]:
+    """The k entities to start from.
+
+    Proper names of the question lead, in its order, then names of which it holds a part; then the nearest entities by
+    vector, those that the question names in lower case before the others; then further lower-case names. Never more
+    than k.
+    """
+    near = {seed.entity.number: seed for seed in found.near}
 
     def seed(mention: Mention) -> Seed:
         number = mention.entity.number
         return Seed(mention.entity, "name", near[number].score if number in near else 1.0)
 
-    proper = [seed(m) for m in named if m.proper]
-    plain = [seed(m) for m in named if not m.proper]
+    proper = [seed(m) for m in found.named if m.proper]
+    plain = [seed(m) for m in found.named if not m.proper]
     plain_near = sorted((s for s in plain if s.entity.number in near), key=lambda s: (-s.score, s.entity.number))
     plain_far = [s for s in plain if s.entity.number not in near]
     ordered: dict[int, Seed] = {}
-    for candidate in [*proper, *plain_near, *near.values(), *plain_far]:
+    partly = [
+        replace(seed, score=near[seed.entity.number].score) if seed.entity.number in near else seed
+        for seed in found.partly
+    ]
+    for candidate in [*proper, *partly, *plain_near, *near.values(), *plain_far]:
         ordered.setdefault(candidate.entity.number, candidate)
     return list(ordered.values())[:k]
 

@@ -23,7 +23,7 @@ from graphrag_assets.text.terms import plain
 K1, B = 1.2, 0.75
 
 
-def search_text_units(index: Index, question: str, k: int) -> list[Hit]:
+def search_text_units(index: Index, question: str, k: int, rarity: float = 1.0) -> list[Hit]:
     """The k text units whose words match the question best.
 
     Words count whole; runs of unspaced scripts by their pairs of characters.
@@ -32,6 +32,7 @@ def search_text_units(index: Index, question: str, k: int) -> list[Hit]:
         index: The snapshot.
         question: The question.
         k: Text units wanted.
+        rarity: Power of the weight of a word; above 1 rare words count more than in BM25.
 
     Returns:
         Hits by BM25, equal scores in the order of the table.
@@ -40,14 +41,14 @@ def search_text_units(index: Index, question: str, k: int) -> list[Hit]:
     if not words or not index.count("text_units"):
         return []
     if index.stored("terms") is None:
-        return _search_by_scan(index, words, k)
+        return _search_by_scan(index, words, k, rarity)
     lengths = index.whole.kept("text_unit_lengths", lambda: _lengths(index))
     mean = lengths[:, 1].mean() or 1.0
     norm = K1 * (1 - B + B * lengths[:, 1] / mean)
     scores = np.zeros(len(lengths))
     for found_in, units, counts in _postings(index, words):
         places = units if lengths[-1, 0] == len(lengths) - 1 else np.searchsorted(lengths[:, 0], units)
-        scores[places] += _idf(len(lengths), found_in) * (counts * (K1 + 1) / (counts + norm[places]))
+        scores[places] += _idf(len(lengths), found_in) ** rarity * (counts * (K1 + 1) / (counts + norm[places]))
     if index.scope is not None:
         scores[~index.scope.has_text_units(lengths[:, 0])] = 0.0
     found = np.flatnonzero(scores)
@@ -83,12 +84,12 @@ def _postings(index: Index, words: Sequence[str]) -> list[tuple[int, Any, Any]]:
     return found
 
 
-def _search_by_scan(index: Index, words: Sequence[str], k: int) -> list[Hit]:
+def _search_by_scan(index: Index, words: Sequence[str], k: int, rarity: float) -> list[Hit]:
     """The same from the texts: one scan counts the words in each; nothing but the counts leaves DuckDB."""
     rows = _count(index, words)
     found = {i: sum(1 for row in rows if row["counts"][i]) for i in range(len(words))}
     total = index.count("text_units")
-    idf = [_idf(total, found[i]) for i in range(len(words))]
+    idf = [_idf(total, found[i]) ** rarity for i in range(len(words))]
     mean = (index.rows("select avg(length(text)) as mean from text_units")[0]["mean"]) or 1.0
 
     def score(row: Record) -> float:

@@ -72,6 +72,12 @@ def entities_by_id(index: Index, ids: Sequence[str]) -> dict[str, Entity]:
     }
 
 
+def entities(index: Index, numbers: Sequence[int]) -> list[Entity]:
+    """Entities by number, in the order asked for."""
+    found = {r["number"]: Entity(**r) for r in _records(index, "entities", "human_readable_id", numbers, _ENTITY)}
+    return [found[number] for number in numbers if number in found]
+
+
 def entities_by_title(index: Index, titles: Sequence[str]) -> dict[str, Entity]:
     """Entities by title or by the title of an alias that was merged into them; unknown titles are left out."""
     if not titles:
@@ -219,10 +225,7 @@ def text_units_of(index: Index, entities: Sequence[int]) -> list[tuple[int, int]
     first: dict[int, tuple[int, int]] = {}
     for entity, unit, held in _named_in(index, sorted(place)):
         first[unit] = min((place[entity], -held), first.get(unit, (len(place), 0)))
-    order = sorted(first, key=lambda unit: (*first[unit], unit))
-    tokens = index.take("text_units", "human_readable_id", order, ["human_readable_id", "n_tokens"])
-    size = dict(zip(*(column.to_pylist() for column in tokens.columns), strict=True))
-    return [(unit, size[unit]) for unit in order if unit in size]
+    return with_tokens(index, sorted(first, key=lambda unit: (*first[unit], unit)))
 
 
 def _named_in(index: Index, entities: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -245,6 +248,15 @@ def _named_in(index: Index, entities: Sequence[int]) -> list[tuple[int, int, int
     return [(r["entity"], r["text_unit"], r["held"]) for r in counted]
 
 
+def entities_in(index: Index, text_units: Sequence[int]) -> list[Entity]:
+    """Entities that some text units name, in the order of the entities."""
+    table = (
+        "entities_in_text_units" if index.table("entities_in_text_units") else "text_unit_entities"
+    )  # earlier release
+    found = index.take(table, "text_unit", text_units, ["entity"])["entity"].to_pylist()
+    return entities(index, sorted(set(found)))
+
+
 def text_units(index: Index, numbers: Sequence[int]) -> list[TextUnit]:
     """Text units by number, in the order asked for."""
     rows = _records(index, "text_units", "human_readable_id", numbers, _TEXT_UNIT)
@@ -258,6 +270,13 @@ def text_unit_sizes(index: Index, ids: Sequence[str]) -> dict[str, tuple[int, in
     columns = ["id", "human_readable_id", "n_tokens"]
     rows = index.take("text_units", "human_readable_id", list(numbers.values()), columns).to_pylist()
     return {r["id"]: (r["human_readable_id"], r["n_tokens"]) for r in rows}
+
+
+def with_tokens(index: Index, text_units: Sequence[int]) -> list[tuple[int, int]]:
+    """Text units by number with their tokens, in the order asked for; unknown numbers are left out."""
+    tokens = index.take("text_units", "human_readable_id", text_units, ["human_readable_id", "n_tokens"])
+    size = dict(zip(*(column.to_pylist() for column in tokens.columns), strict=True))
+    return [(unit, size[unit]) for unit in text_units if unit in size]
 
 
 def reports(index: Index, communities: Sequence[int]) -> list[Report]:

@@ -22,6 +22,7 @@ from graphrag_assets.query.matching import overlap, terms
 if TYPE_CHECKING:
     import numpy as np
 
+    from graphrag_assets.llm.embedded import Reranker
     from graphrag_assets.llm.embeddings import Embedder
 
 STAGE_EMBEDDING = "query_embedding"
@@ -151,11 +152,17 @@ def cosine_scorer(embedder: Embedder) -> Scorer:
 
 
 @lru_cache(maxsize=1)
-def reranking_scorer(threads: int | None) -> Scorer:
-    """Judge sentences by the embedded cross-encoder; the model is loaded once a process, at its first use."""
+def embedded_reranker(threads: int | None) -> Reranker:
+    """The embedded cross-encoder, loaded once a process, at its first use."""
     from graphrag_assets.llm.embedded import Reranker
 
-    reranker = Reranker(threads)
+    return Reranker(threads)
+
+
+@lru_cache(maxsize=1)
+def reranking_scorer(threads: int | None) -> Scorer:
+    """Judge sentences by the embedded cross-encoder; the model is loaded once a process, at its first use."""
+    reranker = embedded_reranker(threads)
 
     async def score(question: str, passages: Sequence[str]) -> list[float]:
         return [float(value) for value in await asyncio.to_thread(reranker.score, question, passages)]

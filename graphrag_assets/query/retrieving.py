@@ -12,6 +12,7 @@ from graphrag_assets.query.context import Context, Section
 from graphrag_assets.query.global_search import nearest_reports, reports_context
 from graphrag_assets.query.history import history_section, question_with_history
 from graphrag_assets.query.local import LocalParameters, build_local_context
+from graphrag_assets.query.models import embedded_reranker
 from graphrag_assets.query.records import Report
 from graphrag_assets.query.writing import Question
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS
@@ -110,6 +111,7 @@ async def basic_context(question: Question, by_words: bool = False, max_tokens: 
             question.models.tokenizer,
             question.history,
             question.max_turns,
+            embedded_reranker(question.settings.embedded_models.threads).score if settings.rerank else None,
         )
 
 

@@ -150,6 +150,7 @@ class Scope:
             "communities": (("community", "communities"),),
             "community_reports": (("community", "communities"),),
             "text_unit_entities": (("text_unit", "text_units"),),
+            "entities_in_text_units": (("text_unit", "text_units"),),
             "entity_neighbours": (("relationship", "relationships"),),
             "entity_communities": (("community", "communities"),),
             "entity_claims": (("claim", "claims"),),

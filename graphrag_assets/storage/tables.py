@@ -391,6 +391,18 @@ TEXT_UNIT_ENTITIES = Table(
     keys=("entity",),
     fetched=("text_unit", "relationships"),
 )
+ENTITIES_IN_TEXT_UNITS = Table(
+    "entities_in_text_units",
+    "One pair of a text unit and an entity that it names: text_unit_entities from the other side.",
+    (
+        _c("text_unit", _INT, "human_readable_id of the text unit."),
+        _c("entity", _INT, "human_readable_id of the entity."),
+    ),
+    order=("text_unit", "entity"),
+    row_group_size=1_024,
+    keys=("text_unit",),
+    fetched=("entity",),
+)
 ENTITY_NEIGHBOURS = Table(
     "entity_neighbours",
     "One end of a relationship: every relationship appears twice, once for each end.",
@@ -508,6 +520,7 @@ PUBLISHED: tuple[Table, ...] = (
     ENTITY_ALIASES,
     REJECTED_INPUTS,
     TEXT_UNIT_ENTITIES,
+    ENTITIES_IN_TEXT_UNITS,
     ENTITY_NEIGHBOURS,
     ENTITY_COMMUNITIES,
     ENTITY_CLAIMS,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_assets.query.basic import build_basic_context, fuse
+from graphrag_assets.query.basic import build_basic_context
 from graphrag_assets.query.context import Context, Row, SectionBuilder, join
 from graphrag_assets.query.entities import mentions, seed_entities
 from graphrag_assets.query.global_search import build_batches, nearest_reports, reports_context, select_reports
@@ -20,7 +20,6 @@ from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.lexical import search_text_units
 from graphrag_assets.query.local import LocalParameters, build_local_context
 from graphrag_assets.query.lookups import claims_of, entities_by_title, relationships_of, text_units_of
-from graphrag_assets.query.vectors import Hit
 from tests.published import HashEmbedder, publish_microsoft_index
 from tests.unit.query_doubles import TOKENS, small_index, small_rows
 
@@ -216,11 +215,6 @@ def test_a_report_longer_than_a_batch_is_cut_not_lost(tmp_path: Path) -> None:
 
 
 # --- basic ----------------------------------------------------------------------------------------------------------
-
-
-def test_rank_fusion_prefers_what_both_rankings_find() -> None:
-    fused = fuse([[Hit("a", 9), Hit("b", 8)], [Hit("c", 1), Hit("b", 0.5)]])
-    assert [hit.id for hit in fused] == ["b", "a", "c"]
 
 
 def test_words_count_whole_and_rare_ones_most(small: Index) -> None:

@@ -25,6 +25,7 @@ _SINGLE = (("text_units", "document_id", "documents"), ("covariates", "text_unit
 
 _LINK_TABLES = (
     "text_unit_entities",
+    "entities_in_text_units",
     "entity_neighbours",
     "entity_communities",
     "entity_claims",
