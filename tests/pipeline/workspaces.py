@@ -194,7 +194,16 @@ def rows(root: Path, name: str) -> list[dict[str, Any]]:
 
 
 #: Tables and vectors that depend on the communities, which stay while the graph changes.
-OF_COMMUNITIES = frozenset({"communities", "community_reports", "entity_communities", "community_full_content"})
+OF_COMMUNITIES = frozenset(
+    {
+        "communities",
+        "community_reports",
+        "entity_communities",
+        "community_occurrences",
+        "row_numbers",
+        "community_full_content",
+    }
+)
 
 
 def assert_equal_indexes(one: Path, other: Path, but: frozenset[str] = frozenset()) -> None:
