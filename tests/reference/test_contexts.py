@@ -165,6 +165,7 @@ PARAMETERS = LocalParameters(
     max_turns=5,
     level=ALL_LEVELS,
     embedding_model_id="",
+    text_unit_ranking="reference",
 )
 
 
