@@ -10,6 +10,7 @@ from pydantic import Field
 
 from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.clustering import earlier_clustering, standing_figures
+from graphrag_assets.assets.contradictions import cached_conflicts
 from graphrag_assets.assets.corpus import text_unit_dates, text_unit_order
 from graphrag_assets.assets.fingerprints import model_identity
 from graphrag_assets.assets.graph import in_order
@@ -22,11 +23,10 @@ from graphrag_assets.assets.specs import COMMUNITIES as GROUP
 from graphrag_assets.assets.specs import described
 from graphrag_assets.ids import digest_json
 from graphrag_assets.indexing.communities import cluster
-from graphrag_assets.indexing.conflicts import Conflicts
 from graphrag_assets.indexing.contradictions import find_conflicts
 from graphrag_assets.indexing.extractive import extractive_reports
 from graphrag_assets.indexing.reports import write_reports
-from graphrag_assets.indexing.statements import Statements, find_statements
+from graphrag_assets.indexing.statements import find_statements
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
@@ -52,13 +52,6 @@ def earlier_reports(index: Index) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _sources(units: pa.Table, tables: Tables) -> tuple[Statements, Conflicts]:
-    """What the texts say about the entities, and where they contradict each other."""
-    entities = tables["entities"].select(["title", "aliases", "text_unit_ids"]).to_pylist()
-    statements = find_statements(units.to_pylist(), entities)
-    return statements, find_conflicts(statements, tables["covariates"].to_pylist())
-
-
 async def write_with_llm(
     units: pa.Table, tables: Tables, workspace: Workspace, previous: Mapping[str, Mapping[str, Any]]
 ) -> tuple[pa.Table, dict[str, Any]]:
@@ -75,7 +68,7 @@ async def write_with_llm(
     """
     settings = workspace.settings
     reports = settings.community_reports
-    found = _sources(units, tables)[1]  # the statements, which hold all texts, are not kept while reports are written
+    found = cached_conflicts(units, tables, workspace)
     progress = Progress("writing reports", tables["communities"].num_rows)
     async with open_gateway(workspace) as gateway:
         made = await write_reports(
@@ -114,7 +107,9 @@ def write_extractively(
     units: pa.Table, tables: Tables, previous: Mapping[str, Mapping[str, Any]]
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Reports in sentences of the sources; arguments and result as of :func:`write_with_llm`."""
-    statements, found = _sources(units, tables)
+    entities = tables["entities"].select(["title", "aliases", "text_unit_ids"]).to_pylist()
+    statements = find_statements(units.to_pylist(), entities)
+    found = find_conflicts(statements, tables["covariates"].to_pylist())
     rows = extractive_reports(
         tables["communities"].to_pylist(),
         tables["entities"].select(["id", "title", "degree", "text_unit_ids"]).to_pylist(),
