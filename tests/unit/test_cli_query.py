@@ -109,7 +109,16 @@ def test_a_conversation_that_cannot_be_read(root: Path, tmp_path: Path, text: st
 
 @pytest.mark.parametrize(
     "options",
-    [("--deadline", "0"), ("--deadline", "soon"), ("--max-usd", "-1"), ("--max-tokens", "x"), ("--follow-ups", "-1")],
+    [
+        ("--deadline", "0"),
+        ("--deadline", "soon"),
+        ("--max-usd", "-1"),
+        ("--max-tokens", "x"),
+        ("--follow-ups", "-1"),
+        ("--deadline", "nan"),
+        ("--max-usd", "nan"),
+        ("--max-usd", "inf"),
+    ],
 )
 def test_values_out_of_range(root: Path, options: tuple[str, str]) -> None:
     run = query(root, *options)
