@@ -121,6 +121,9 @@ class InventoryConfig(dg.Config):
     allow_empty: bool = Field(
         False, description="Delete all documents where the input holds none any more, or a folder cannot be read."
     )
+    replace_imported: bool = Field(
+        False, description="The index takes the place of an imported snapshot: an input without documents is refused."
+    )
 
 
 def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -145,7 +148,9 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         from graphrag_assets.automation.reconcile import look_at_input
 
         try:
-            found = look_at_input(index, context.instance, allow_empty=config.allow_empty)
+            found = look_at_input(
+                index, context.instance, allow_empty=config.allow_empty, replace=config.replace_imported
+            )
         except (InputError, StorageError) as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         changes = found.changes

@@ -47,13 +47,16 @@ MOST_BATCHES_IN_A_RUN = 20
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def look_at_input(index: Index, instance: dg.DagsterInstance, *, allow_empty: bool = False) -> Inventory:
+def look_at_input(
+    index: Index, instance: dg.DagsterInstance, *, allow_empty: bool = False, replace: bool = False
+) -> Inventory:
     """Take the inventory and make the partitions of the instance those of the inventory.
 
     Args:
         index: The workspace.
         instance: Dagster instance whose partitions are brought in line; a fresh one learns all batches.
         allow_empty: Whether an input that lost all its documents, or a folder of them, may empty the index.
+        replace: Whether the index takes the place of an imported snapshot, which an empty one must not.
 
     Raises:
         InputError: The input does not exist, or what is published would be lost with it.
@@ -61,20 +64,20 @@ def look_at_input(index: Index, instance: dg.DagsterInstance, *, allow_empty: bo
     require_input(index.input)
     before = last_inventory(index.workspace, index.build)
     found = take_inventory(index.input, index.workspace.settings, before)
-    if not allow_empty and (refused := mass_deletion(index, found)):
+    if not allow_empty and (refused := mass_deletion(index, found, replace)):
         raise InputError(refused)
     register_batches(instance, sorted(set(found.documents["batch"].to_pylist())))
     return found
 
 
-def mass_deletion(index: Index, found: Inventory) -> str:
+def mass_deletion(index: Index, found: Inventory, replace: bool = False) -> str:
     """Why an inventory looks like a loss of the input rather than like an edit of it; empty where it does not.
 
     A disk that is not mounted, a wrong setting or a folder without rights looks like a folder whose files were deleted.
     """
     published = index.snapshots.current()
     before = published.tables["documents"].rows if published else 0
-    if published is None or not before or is_kept(published, replace=False):
+    if published is None or not before or is_kept(published, replace):
         return ""
     where = f"the input {index.input.base} ({index.input.setting})"
     mend = "mend the input, or run graphrag-assets index --allow-empty (in Dagster: allow_empty: true in the config)"
@@ -170,7 +173,7 @@ def _reconcile(
         wish: What else is asked for.
     """
     restore_history(index, instance)
-    config = _config("inventory", allow_empty=wish.allow_empty)
+    config = _config("inventory", allow_empty=wish.allow_empty, replace_imported=wish.replace)
     _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [], config)
     inventory = index.build.read("input_inventory")
     prints = Fingerprints(index.workspace, inventory)

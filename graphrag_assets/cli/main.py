@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,17 @@ from graphrag_assets.cli.showing import show_log
 from graphrag_assets.machine import keep_memory_small, leave_out_pandas
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; nan, which every comparison lets pass, and inf are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read a number; ends the command where it is none."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
 
 
 def _common(command: F) -> F:
@@ -137,7 +149,7 @@ def export(directory: Path, form: str, snapshot: str | None, root: Path | None, 
 )
 @click.option("--recluster", is_flag=True, help="Make all communities afresh, instead of keeping those that there are.")
 @click.option("--replace", is_flag=True, help="Take the place of an imported snapshot; it is kept.")
-@click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Most to spend (default: settings).")
+@click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Most to spend (default: settings).")
 @click.option("--budget-tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings).")
 @_common
 def index(
@@ -172,13 +184,11 @@ def index(
 @click.option("--stream", is_flag=True, help="Print the answer while it is written.")
 @click.option(
     "--deadline",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="SECONDS",
     help="Answer by then with the best there is.",
 )
-@click.option(
-    "--max-usd", type=click.FloatRange(min=0), help="Ceiling of the price of this question (default: settings)."
-)
+@click.option("--max-usd", type=FiniteRange(min=0), help="Ceiling of the price of this question (default: settings).")
 @click.option("--max-tokens", type=click.IntRange(min=0), help="Ceiling of its tokens (default: settings).")
 @click.option(
     "--dynamic-community-selection/--no-dynamic-community-selection",
@@ -310,7 +320,7 @@ def snapshots_rollback(snapshot: str, root: Path | None, as_json: bool, verbose:
 
 @snapshots.command("prune")
 @click.option("--keep", type=click.IntRange(min=1), help="How many of the newest stay.")
-@click.option("--older-than", "days", type=click.FloatRange(min=0), metavar="DAYS", help="Age from which they go.")
+@click.option("--older-than", "days", type=FiniteRange(min=0), metavar="DAYS", help="Age from which they go.")
 @click.option("--dry-run", is_flag=True, help="Only tell what would go.")
 @_common
 def snapshots_prune(

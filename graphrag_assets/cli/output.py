@@ -35,8 +35,9 @@ def fail(message: str, kind: str = "failed", **details: Any) -> NoReturn:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON object on standard output."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print one JSON object on standard output; what UTF-8 cannot carry, as bytes of an argument, is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    click.echo(text.encode("utf-8", "backslashreplace").decode())
 
 
 def print_error(message: str) -> None:

@@ -12,7 +12,7 @@ import click
 from graphrag_assets.cli.index import open_places
 from graphrag_assets.cli.output import fail, print_json, table
 from graphrag_assets.settings import Workspace
-from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
+from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore
 
 
 def list_command(workspace: Workspace, *, as_json: bool) -> None:
@@ -92,8 +92,13 @@ def diff_command(workspace: Workspace, earlier: str | None, later: str | None, *
 
 def _before(store: SnapshotStore, manifest: Manifest) -> Manifest:
     if manifest.parent is None:
-        fail(f"snapshot {manifest.id} is the first one; name two to compare", "snapshot")
-    return store.get(manifest.parent)
+        fail(f"snapshot {manifest.id} is the first one: there is none before it to compare with", "snapshot")
+    try:
+        return store.get(manifest.parent)
+    except SnapshotError:
+        others = ", ".join(m.id for m in store.all() if m.id != manifest.id)
+        told = f"name the one to compare with: {others}" if others else "it is the only one"
+        fail(f"the snapshot before {manifest.id} was removed (snapshots prune); {told}", "snapshot")
 
 
 def rollback_command(workspace: Workspace, snapshot: str, *, as_json: bool) -> None:

@@ -77,14 +77,15 @@ def _waiting(
     try:
         require_input(source)
     except InputError as error:
-        return {"files": {}, "batches": [], "stages": [], "problem": str(error)}
+        return {"files": {}, "batches": [], "stages": [], "publish": False, "problem": str(error)}
     before = last_inventory(workspace, BuildArea(storage))
     changes = file_changes(source, workspace.settings, before)
-    waiting: dict[str, Any] = {"files": changes, "batches": [], "stages": []}
+    waiting: dict[str, Any] = {"files": changes, "batches": [], "stages": [], "publish": before is None}
     if before is not None:
         fingerprint = str(manifest.info.get("fingerprint")) if manifest else None
         work = missing_work(workspace, storage, Fingerprints(workspace, before.documents), fingerprint)
-        waiting |= {"batches": work.batches, "stages": [*work.stages, *work.corpus_stages]}
+        stages = [*work.stages, *work.corpus_stages]
+        waiting |= {"batches": work.batches, "stages": stages, "publish": work.publish}
     return waiting
 
 
@@ -137,6 +138,11 @@ def _describe(report: dict[str, Any]) -> str:
         seen = ", ".join(f"{count} {name}" for name, count in files.items() if count) or "none changed"
         lines.append(
             f"Waiting: files {seen}; {len(waiting['batches'])} batches; stages {', '.join(waiting['stages']) or 'none'}"
+        )
+    elif published and waiting["publish"]:
+        lines.append(
+            "Waiting: the published snapshot is not that of the input and the settings as they are now, as after "
+            "snapshots rollback: graphrag-assets index publishes theirs."
         )
     elif published is not None:
         lines.append("The index is up to date with the input and the settings.")

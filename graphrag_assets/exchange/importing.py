@@ -95,6 +95,11 @@ async def import_graphrag(
         encoding = workspace.settings.chunking.encoding_model
         count = tokenizer(encoding).count
     tables = convert(source, count, findings)
+    if source.tables["text_units"] and not tables["text_units"].num_rows:
+        raise ExchangeError(
+            f"none of the {len(source.tables['text_units']):,} rows of the text units in {source.folder} can be used: "
+            f"id and text are expected, found the columns {', '.join(source.tables['text_units'][0])}"
+        )
     async with Gateway(workspace) as gateway:
         embedder = choose(workspace, gateway)
         wanted = [

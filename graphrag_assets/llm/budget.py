@@ -240,7 +240,7 @@ class Budget:
     def _told(self, estimate: Estimate) -> str:
         parts = []
         if self.usd is not None:
-            parts.append(f"{self.spent_usd:.4f} of {self.usd:g} USD")
+            parts.append(f"{self.spent_usd:.4f} of {_plain(self.usd)} USD")
         if self.tokens is not None:
             parts.append(f"{self.spent_tokens:,} of {self.tokens:,} tokens")
         price = estimate.usd(0)
@@ -270,3 +270,8 @@ def limited_by(budget: Budget) -> Iterator[None]:
 def current_budgets() -> tuple[Budget, ...]:
     """The budgets that calls made here are charged to beside that of their gateway."""
     return _CURRENT.get()
+
+
+def _plain(usd: float) -> str:
+    """A price without an exponent and without zeros at its end."""
+    return f"{usd:.10f}".rstrip("0").rstrip(".")

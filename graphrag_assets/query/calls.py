@@ -86,7 +86,7 @@ async def call(
 def told(error: Exception) -> str:
     """An error in one line for people: the words of our own errors, with their kind where they are a library's."""
     words = " ".join(str(error).split())
-    return words if isinstance(error, GatewayError | QueryError) else f"{type(error).__name__}: {words}"
+    return words if isinstance(error, AnswerError | GatewayError | QueryError) else f"{type(error).__name__}: {words}"
 
 
 async def call_all(calls: Sequence[Coroutine[Any, Any, Outcome[T]]], deadline: Deadline) -> list[Outcome[T]]:

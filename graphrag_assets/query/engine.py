@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from graphrag_assets.llm.budget import Budget, limited_by
+from graphrag_assets.llm.wire import clean
 from graphrag_assets.query import costs, routing, searches
 from graphrag_assets.query.accounts import copy_usage, usage_since
 from graphrag_assets.query.calls import Deadline, Stopped
@@ -86,7 +87,9 @@ async def ask(
     Raises:
         QueryError: The question cannot be answered; the message names the thing at fault.
     """
+    question, history = clean(question), [{key: clean(text) for key, text in turn.items()} for turn in history]
     _check(index, question, method, level)
+    _check_limits(deadline=deadline, max_usd=max_usd, max_tokens=max_tokens)
     index = await asyncio.to_thread(index.within, documents)
     watch = Stopwatch()
     budget = budget or ceiling(index, max_usd, max_tokens)
@@ -158,6 +161,17 @@ def _check(index: Index, question: str, method: Method, level: int | None) -> No
         raise QueryError(
             f"the community level must not be below 0, found {level}; level 0 holds the widest communities"
         )
+
+
+def _check_limits(**limits: float | None) -> None:
+    """Refuse limits that no comparison holds.
+
+    Raises:
+        QueryError: One is below 0, or nan.
+    """
+    for name, limit in limits.items():
+        if limit is not None and not limit >= 0:
+            raise QueryError(f"{name} must be a number of 0 or more, found {limit}")
 
 
 def _check_length(question: str, models: Models) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphrag_assets.query import lookups
@@ -26,10 +26,17 @@ OVERSAMPLE = 2
 SHORTEST_PART = 3
 PASSAGES = 10
 
-_WORD = re.compile(r"[^\W_]+(?:['’.\-&/][^\W_]+)*\.?")
-_UNSPACED = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
+#: Letters of scripts that write no spaces: Thai, Lao, Burmese, Khmer, Japanese, Chinese. A word of another script ends
+#: where they begin, as in "Tom Finchとは誰ですか".
+_NO_SPACES = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    r"\U00020000-\U0003ffff"
 )
+_UNSPACED = re.compile(f"[{_NO_SPACES}]")
+_LETTERS = rf"(?:[{_NO_SPACES}]+|[^\W_{_NO_SPACES}]+)"
+_WORD = re.compile(rf"{_LETTERS}(?:['’.\-&/]{_LETTERS})*\.?")
+_PIECE = re.compile(_LETTERS)
+_RUN = re.compile(rf"{_LETTERS}+")
 
 
 @dataclass(frozen=True)
@@ -198,10 +205,21 @@ def _candidate_spans(question: str) -> list[tuple[int, int]]:
         for j in range(i, min(i + MAX_NAME_WORDS, len(words)))
         for end in _name_ends(question, words[i][0], words[j][1])
     }
-    for run in _UNSPACED.finditer(question):
-        for start in range(run.start(), run.end()):
-            spans.update((start, end) for end in range(start + 2, min(start + MAX_NAME_CHARACTERS, run.end()) + 1))
+    for run in _RUN.finditer(question):
+        if _UNSPACED.search(run.group()):
+            spans.update(_pieces(question, run.start(), run.end()))
     return sorted(spans)
+
+
+def _pieces(question: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Pieces of a run of letters without spaces, of two characters or more; words of other scripts in it stay whole."""
+    cuts = [start]
+    for piece in _PIECE.finditer(question, start, end):
+        cuts += range(piece.start() + 1, piece.end() + 1) if _UNSPACED.match(piece.group()) else [piece.end()]
+    for i, first in enumerate(cuts):
+        for last in cuts[i + 1 : i + 1 + MAX_NAME_CHARACTERS]:
+            if 2 <= last - first <= MAX_NAME_CHARACTERS:
+                yield first, last
 
 
 def _name_ends(question: str, start: int, end: int) -> list[int]:
@@ -221,5 +239,6 @@ def _is_proper(question: str, start: int, end: int) -> bool:
     if len(name.split()) > 1 or not any(unicodedata.category(c) in {"Lu", "Ll", "Lt"} for c in name):
         return True
     capital = name[0] != name[0].lower()
-    at_start = not any(c.isalnum() for c in question[:start])
+    # Where the sentence is of a script without capitals, one at its start tells a name as well.
+    at_start = not any(c.isalnum() for c in question[:start]) and not _UNSPACED.search(question)
     return capital and (not at_start or (name == name.upper() and len(name) > 1))

@@ -73,7 +73,7 @@ class Condition:
 
     def _compares(self, value: object) -> bool:
         wanted: Any = _typed(self.value, value)
-        if wanted is None or isinstance(value, bool):
+        if wanted is None or isinstance(value, bool) or value == "":  # a document without a date is not before 1990
             return False
         compare: Mapping[str, Callable[[Any, Any], bool]] = {
             "<": lambda a, b: a < b,
@@ -142,9 +142,12 @@ class Filter:
         for name in self.documents:
             if not any(_named(row, name) for row, _ in kept):
                 known = [str(row["path"]) for row in documents]
-                raise QueryError(f"there is no document {name!r}{_near(name, known)}")
+                some = ", ".join(sorted(known)[:NAMED]) + (", …" if len(known) > NAMED else "")
+                near = _near(name, known) or f"; there are {some}"
+                pattern = f"; --filter path={name} takes patterns" if any(c in name for c in "*?[") else ""
+                raise QueryError(f"there is no document {name!r}{near}{pattern}")
         for i, condition in enumerate(self.conditions):
-            values = {str(v) for row, own in kept for v in _values(row, own, condition.key) if v is not None}
+            values = {str(v) for row, own in kept for v in _values(row, own, condition.key) if v not in (None, "")}
             kept = [(row, own) for row, own in kept if condition.holds(_values(row, own, condition.key))]
             if not kept:
                 before = " among those that the other conditions leave" if i or self.documents else ""

@@ -21,6 +21,12 @@ from graphrag_assets.text.asked import asks_for_an_account
 
 NOTHING_FOUND = "These documents hold nothing on this question."
 
+#: Where the deadline or the budget ended the search.
+NOT_REACHED = (
+    "No answer was found before the search was ended: the sentences read until then do not hold one "
+    "(extractive answer, no language model)."
+)
+
 #: Sentences of an extractive answer.
 EXTRACTIVE_SENTENCES = 5
 
@@ -110,9 +116,11 @@ async def by_words(question: Question, reason: str) -> Draft:
 
 def no_reports(question: Question, method: str) -> NoReports:
     """That a search that reads reports has none."""
+    filtered = question.index.scope is not None
+    inside = " that tells of nothing outside the filter: basic and local search read the text units" if filtered else ""
     return NoReports(
         f"{method} search: snapshot {question.index.snapshot} holds no usable report "
-        f"up to level {question.community_level}"
+        f"up to level {question.community_level}{inside}"
     )
 
 
@@ -175,13 +183,18 @@ async def partial(question: Question, contexts: Sequence[Context], reason: str) 
 
 def because(draft: Draft, reason: str) -> Draft:
     """An extractive draft that says why it is one."""
-    return replace(draft, warnings=(*draft.warnings, f"{reason}; this is an extractive answer"))
+    return _cut_short(replace(draft, warnings=(*draft.warnings, f"{reason}; this is an extractive answer")))
+
+
+def _cut_short(draft: Draft) -> Draft:
+    """A search that was ended has not read all: that it found nothing does not say that the documents hold nothing."""
+    return replace(draft, text=NOT_REACHED) if draft.declined else draft
 
 
 def despite(draft: Draft, warnings: Sequence[str], reason: str) -> Draft:
     """An extractive draft after warnings, which say why it is one, or else the reason does."""
     if any(reason in warning for warning in warnings):
-        return replace(draft, warnings=(*warnings, "this is an extractive answer"))
+        return _cut_short(replace(draft, warnings=(*warnings, "this is an extractive answer")))
     return because(replace(draft, warnings=tuple(warnings)), reason)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphrag_assets.llm.wire import clean
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.storage import tables
 from graphrag_assets.storage.filesystem import FileSystem
@@ -73,6 +74,7 @@ def select(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchRea
     """
     import duckdb
 
+    sql = clean(sql)
     try:
         statements = connection.extract_statements(sql)
         kinds = [statement.type.name for statement in statements]

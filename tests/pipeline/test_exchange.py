@@ -41,6 +41,12 @@ def test_index_replaces_an_imported_snapshot_only_when_asked_to(indexed: Path, t
     refused = workspaces.invoke("index", "--root", root)
     assert refused.code == 1
     assert workspaces.manifest(root).id == imported.id
+    (root / "input" / "a.txt").rename(root / "a.txt")
+    emptied = workspaces.invoke("index", "--root", root, "--replace")
+    assert emptied.code == 1
+    assert "holds no files" in emptied.err
+    assert workspaces.manifest(root).id == imported.id
+    (root / "a.txt").rename(root / "input" / "a.txt")
     done = workspaces.invoke("index", "--root", root, "--replace", "--json").json
     assert done["new_snapshot"]
     assert done["documents"]["added"] == 1

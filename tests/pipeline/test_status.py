@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -154,3 +155,30 @@ def test_an_equal_file_is_no_new_snapshot(tmp_path: Path) -> None:
     write_document(root, TEXTS[1], demo_texts(TEXTS[1])[TEXTS[1]])  # touched, not changed
     run = invoke("index", "--root", root)
     assert f"The content of the index did not change: snapshot {manifest(root).id} stays published" in run.out
+
+
+@pytest.mark.timeout(300)
+def test_after_a_rollback_and_after_pruning(tmp_path: Path) -> None:
+    root = make_workspace(tmp_path, demo_texts(TEXTS[1]))
+    first = invoke("index", "--root", root, "--json").json["snapshot"]
+    none_before = invoke("snapshots", "diff", "--root", root)
+    assert none_before.code == 1
+    assert "there is none before it" in none_before.err
+    write_document(root, TEXTS[0], demo_texts(TEXTS[0])[TEXTS[0]])
+    second = invoke("index", "--root", root, "--json").json["snapshot"]
+
+    assert invoke("snapshots", "rollback", first, "--root", root).code == 0
+    rolled_back = invoke("status", "--root", root)
+    assert "up to date" not in rolled_back.out
+    assert "graphrag-assets index publishes" in rolled_back.out
+    assert invoke("status", "--root", root, "--json").json["waiting"]["publish"] is True
+    third = invoke("index", "--root", root, "--json").json["snapshot"]
+    assert third.split("-")[1] == second.split("-")[1]
+    assert "The index is up to date" in invoke("status", "--root", root).out
+    assert invoke("status", "--root", root, "--json").json["waiting"]["publish"] is False
+
+    assert invoke("snapshots", "prune", "--keep", "1", "--root", root).code == 0
+    pruned = invoke("snapshots", "diff", "--root", root, "--json")
+    assert pruned.code == 1
+    message = json.loads(pruned.out)["error"]["message"]
+    assert message == f"the snapshot before {third} was removed (snapshots prune); it is the only one"

@@ -109,7 +109,16 @@ def test_a_conversation_that_cannot_be_read(root: Path, tmp_path: Path, text: st
 
 @pytest.mark.parametrize(
     "options",
-    [("--deadline", "0"), ("--deadline", "soon"), ("--max-usd", "-1"), ("--max-tokens", "x"), ("--follow-ups", "-1")],
+    [
+        ("--deadline", "0"),
+        ("--deadline", "soon"),
+        ("--max-usd", "-1"),
+        ("--max-tokens", "x"),
+        ("--follow-ups", "-1"),
+        ("--deadline", "nan"),
+        ("--max-usd", "nan"),
+        ("--max-usd", "inf"),
+    ],
 )
 def test_values_out_of_range(root: Path, options: tuple[str, str]) -> None:
     run = query(root, *options)
@@ -120,3 +129,10 @@ def test_values_out_of_range(root: Path, options: tuple[str, str]) -> None:
 def test_ceilings_and_deadlines_are_no_hindrance_without_a_model(root: Path) -> None:
     run = query(root, "--max-usd", "0", "--max-tokens", "0", "--deadline", "60", "--json")
     assert "Ada Finch" in json.loads(run.stdout)["answer"]
+
+
+@pytest.mark.parametrize("options", [("--filter", "path=\udcff"), ("--document", "\udcff"), ("--snapshot", "\udcff")])
+def test_bytes_that_are_no_text_are_told_in_json_that_can_be_read(root: Path, options: tuple[str, str]) -> None:
+    run = query(root, *options, "--json")
+    assert run.exit_code == 1
+    assert "udcff" in json.dumps(json.loads(run.stdout)["error"]["message"])

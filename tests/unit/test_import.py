@@ -330,6 +330,16 @@ def test_an_index_without_rows(tmp_path: Path) -> None:
     assert index.manifest.vectors["entity_description"].dimension == HashEmbedder.dimension
 
 
+def test_text_units_of_which_none_can_be_used_are_refused(tmp_path: Path) -> None:
+    tables = sound() | {"text_units": [{"chunk": "A text in a column of another name."}]}
+    done = run(tmp_path / "root", "import", write(tmp_path / "source", tables), "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["error"]["type"] == "exchange"
+    assert "none of the 1 rows of the text units" in done.stderr
+    assert "found the columns chunk" in done.stderr
+    assert SnapshotStore(open_filesystem(str(tmp_path / "root" / "output"))).current() is None
+
+
 def test_vectors_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     source = write(tmp_path / "source", sound())
     (source / "embeddings.entity_description.parquet").write_bytes(b"x")

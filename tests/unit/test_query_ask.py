@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,20 @@ def test_an_embedding_failure_is_a_clear_error(index: Index) -> None:
 def test_an_empty_question_is_refused(index: Index, question: str) -> None:
     with pytest.raises(QueryError, match="empty"):
         run(index, "local", None, question)
+
+
+@pytest.mark.parametrize("chat", [None, FakeChat(good_answers)])
+@pytest.mark.parametrize("method", MODES)
+def test_halves_of_characters_in_a_question_are_no_obstacle(index: Index, method: str, chat: FakeChat | None) -> None:
+    answer = run(index, method, chat, "\udcffWho bought the mill\ud83d at Brook End\x00 in 1931?")
+    assert answer.answer.encode()
+    assert answer.declined == (method == "global" and chat is None)  # the words left are too few for its reports
+
+
+@pytest.mark.parametrize("limit", [{"deadline": -1}, {"deadline": math.nan}, {"max_usd": -1}, {"max_tokens": -1}])
+def test_limits_that_are_none_are_refused(index: Index, limit: dict[str, Any]) -> None:
+    with pytest.raises(QueryError, match=f"{next(iter(limit))} must be a number of 0 or more"):
+        asyncio.run(ask(index, QUESTION, "basic", models=models(), **limit))
 
 
 # --- no model -------------------------------------------------------------------------------------------------------

@@ -164,6 +164,7 @@ def test_a_ceiling_gives_what_can_be_had_for_it(
     found = answer(index, method, **limit)
     assert re.search(r"the budget( for the steps before the last one)? is reached", found.answer)
     assert found.warnings
+    assert "Not in these documents" not in found.answer
     assert found.explanation["budget"]["reached"]
     used = llmsim.stats()
     if limit.get("max_tokens") == 0 or limit.get("max_usd") == 0.0:

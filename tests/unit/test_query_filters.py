@@ -12,6 +12,7 @@ import pytest
 
 from graphrag_assets.query import Filter, QueryError, ask_sync
 from graphrag_assets.query.entities import mentions
+from graphrag_assets.query.filters import Condition
 from graphrag_assets.query.index import Index
 from graphrag_assets.storage import tables
 from tests.published import Rows
@@ -203,10 +204,25 @@ def test_messages_name_what_there_is(many: Index) -> None:
         many.within(Filter.of(["kind=mémo"]))
     with pytest.raises(QueryError, match=r"no document 'north/3.text'; near are north/3.txt"):
         many.within(Filter.of([], ["north/3.text"]))
+    with pytest.raises(QueryError, match=r"no document 'nix'; there are north/0.txt, north/1.txt, .*, …$"):
+        many.within(Filter.of([], ["nix"]))
+    with pytest.raises(QueryError, match=r"--filter path=north/\* takes patterns"):
+        many.within(Filter.of([], ["north/*"]))
+    with pytest.raises(QueryError, match=r"no usable report .* nothing outside the filter"):
+        ask_sync(many, "What?", "global", documents=Filter.of(["path=north/3.txt"]), models=models())
     with pytest.raises(QueryError, match="is no condition"):
         Filter.of(["year"])
     with pytest.raises(QueryError, match="among those that the other conditions leave"):
         many.within(Filter.of(["year=1990", "year=1991"]))
+
+
+@pytest.mark.parametrize("condition", ["creation_date<1990-01-01", "creation_date<=1990", "language<zz"])
+def test_what_a_document_does_not_tell_is_not_less_than_anything(condition: str) -> None:
+    documents = [
+        {"id": "a", "path": "a", "title": "a", "language": "", "creation_date": "", "raw_data": None},
+        {"id": "b", "path": "b", "title": "b", "language": "en", "creation_date": "1989-05-01", "raw_data": None},
+    ]
+    assert Filter((Condition.parse(condition),)).select(documents) == ["b"]
 
 
 def test_without_a_filter_all_is_as_before(tmp_path: Path) -> None:

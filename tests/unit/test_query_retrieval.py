@@ -20,6 +20,7 @@ from graphrag_assets.query.local import LocalParameters, build_local_context
 from graphrag_assets.query.pagerank import Links, Node, push
 from graphrag_assets.query.relevance import relevance
 from graphrag_assets.settings import Settings
+from graphrag_assets.text.names import canonical_title
 from tests.published import HashEmbedder, Rows, publish
 from tests.unit.query_doubles import TOKENS
 
@@ -218,6 +219,31 @@ def test_an_empty_index_has_no_ranking(tmp_path: Path) -> None:
     with published(tmp_path, {}) as index:
         assert ranked(index) == []
         assert retrieve(index, QUESTION, None, 3) == []
+
+
+# --- names in scripts without spaces ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Tom Finchとは誰ですか", ["TOM FINCH"]),
+        ("请问Tom Finch是谁？OpenAI呢", ["TOM FINCH", "OPENAI"]),
+        ("彼のABC社はTom Finchと関係がありますか", ["ABC社", "TOM FINCH"]),
+        ("佐々木さんはどこですか", ["佐々木"]),
+        ("東京タワーの佐々木", ["東京タワー", "佐々木"]),
+        ("AT&T是什么？", ["AT&T"]),
+        ("ﾄｳｷｮｳの天気", ["ﾄｳｷｮｳ"]),
+        ("ทอม ฟินช์คือใคร", ["ฟินช์"]),
+        ("AIの話とは", []),  # no part of a word of another script
+    ],
+)
+def test_names_are_found_where_no_space_ends_them(tmp_path: Path, question: str, expected: list[str]) -> None:
+    titles = ["TOM FINCH", "OPENAI", "ABC社", "佐々木", "東京タワー", "AT&T", canonical_title("ﾄｳｷｮｳ"), "ฟินช์", "I"]
+    with published(tmp_path, graph_rows({title: [0] for title in titles}, [])) as index:
+        found = mentions(index, question)
+        assert [m.entity.title for m in found] == [canonical_title(title) for title in expected]
+        assert all(m.proper for m in found)
 
 
 # --- names of which the question holds a part --------------------------------------------------------------------------

@@ -138,6 +138,11 @@ def test_in_python(root: Path) -> None:
             index.sql("drop view entities")
 
 
+def test_halves_of_characters_are_no_obstacle(root: Path) -> None:
+    with open_index(str(root / "output")) as index:
+        assert index.sql("select '\udcff' as x").to_pylist() == [{"x": "\ufffd"}]
+
+
 @pytest.mark.slow
 def test_in_an_object_store(s3_server: S3Server, bucket: str, tmp_path: Path) -> None:
     base = f"s3://{bucket}/some/prefix"
