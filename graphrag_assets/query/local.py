@@ -173,11 +173,11 @@ def _for_text_units(index: Index, vector: Sequence[float]) -> Sequence[float] | 
 
 def _candidates(
     index: Index, seeds: Sequence[int], ranking: GraphRanking | None, parameters: LocalParameters
-) -> list[tuple[int, int]]:
-    """(number, tokens) of text units, best first."""
+) -> list[int]:
+    """Numbers of text units, best first."""
     if ranking is None or parameters.text_unit_ranking == "reference":
         return lookups.text_units_of(index, seeds)
-    return lookups.with_tokens(index, [number for number, _ in ranking.text_units])
+    return [number for number, _ in ranking.text_units]
 
 
 def _fill_reports(index: Index, communities: Sequence[int], tokenizer: TokenCounter, budget: int) -> Section:

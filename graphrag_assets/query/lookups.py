@@ -212,20 +212,20 @@ def occurrences_of(index: Index, communities: Sequence[int]) -> dict[int, int]:
     return dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
-def text_units_of(index: Index, entities: Sequence[int]) -> list[tuple[int, int]]:
+def text_units_of(index: Index, entities: Sequence[int]) -> list[int]:
     """Text units that name the selected entities, each once, as Microsoft GraphRAG orders them.
 
     By the first selected entity that they name, then by how many of that entity's relationships they hold, then in the
     order of the documents.
 
     Returns:
-        (number of the text unit, its tokens).
+        Their numbers.
     """
     place = {entity: i for i, entity in reversed(list(enumerate(entities)))}
     first: dict[int, tuple[int, int]] = {}
     for entity, unit, held in _named_in(index, sorted(place)):
         first[unit] = min((place[entity], -held), first.get(unit, (len(place), 0)))
-    return with_tokens(index, sorted(first, key=lambda unit: (*first[unit], unit)))
+    return sorted(first, key=lambda unit: (*first[unit], unit))
 
 
 def _named_in(index: Index, entities: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -248,13 +248,15 @@ def _named_in(index: Index, entities: Sequence[int]) -> list[tuple[int, int, int
     return [(r["entity"], r["text_unit"], r["held"]) for r in counted]
 
 
-def entities_in(index: Index, text_units: Sequence[int]) -> list[Entity]:
-    """Entities that some text units name, in the order of the entities."""
+def titles_in(index: Index, text_units: Sequence[int]) -> list[tuple[int, str, int]]:
+    """Number, title and degree of the entities that some text units name, in the order of the entities."""
     table = (
         "entities_in_text_units" if index.table("entities_in_text_units") else "text_unit_entities"
     )  # earlier release
     found = index.take(table, "text_unit", text_units, ["entity"])["entity"].to_pylist()
-    return entities(index, sorted(set(found)))
+    columns = ["human_readable_id", "title", "degree"]
+    rows = index.take("entities", "human_readable_id", sorted(set(found)), columns)
+    return sorted(zip(*(rows[column].to_pylist() for column in columns), strict=True))
 
 
 def text_units(index: Index, numbers: Sequence[int]) -> list[TextUnit]:
@@ -262,14 +264,6 @@ def text_units(index: Index, numbers: Sequence[int]) -> list[TextUnit]:
     rows = _records(index, "text_units", "human_readable_id", numbers, _TEXT_UNIT)
     found = {r["number"]: TextUnit(**r) for r in rows}
     return [found[number] for number in numbers if number in found]
-
-
-def text_unit_sizes(index: Index, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Number and tokens of text units by id."""
-    numbers = numbers_of(index, "text_units", ids)
-    columns = ["id", "human_readable_id", "n_tokens"]
-    rows = index.take("text_units", "human_readable_id", list(numbers.values()), columns).to_pylist()
-    return {r["id"]: (r["human_readable_id"], r["n_tokens"]) for r in rows}
 
 
 def with_tokens(index: Index, text_units: Sequence[int]) -> list[tuple[int, int]]:

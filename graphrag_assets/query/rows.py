@@ -16,8 +16,8 @@ RELATIONSHIP_COLUMNS = ("id", "source", "target", "description", "weight", "link
 CLAIM_COLUMNS = ("id", "entity", "object_id", "status", "start_date", "end_date", "description")
 SOURCE_COLUMNS = ("id", "text")
 
-#: Text units that are fetched at a time while a section is filled.
-_PAGE = 16
+#: Text units that are fetched at a time while a section is filled, and those whose sizes are.
+_PAGE, _SIZES = 16, 64
 
 
 def report_row(report: Report) -> Row:
@@ -58,24 +58,30 @@ def source_row(unit: TextUnit) -> Row:
     return Row(unit.number, unit.id, (str(unit.number), unit.text), unit.text)
 
 
-def fill_sources(
-    index: Index, candidates: Sequence[tuple[int, int]], tokenizer: TokenCounter, budget: int
-) -> SectionBuilder:
+def fill_sources(index: Index, candidates: Sequence[int], tokenizer: TokenCounter, budget: int) -> SectionBuilder:
     """Fill the Sources section from candidates, fetching no more texts than can still fit.
+
+    Once the section has rows, it ends with the first page of candidates of which none fits.
 
     Args:
         index: The snapshot.
-        candidates: (number, tokens) of text units, best first; the tokens of the table tell which texts cannot fit.
+        candidates: Numbers of text units, best first; the tokens of the table tell which texts cannot fit.
         tokenizer: Counts.
         budget: Tokens of the section.
     """
     builder = SectionBuilder(SOURCES, SOURCE_COLUMNS, tokenizer, budget)
     waiting = list(candidates)
     while waiting:
-        fitting = [c for c in waiting if c[1] <= builder.room]
-        builder.left_out += len(waiting) - len(fitting)
-        page, waiting = fitting[:_PAGE], fitting[_PAGE:]
-        builder.fill(source_rows(index, [number for number, _ in page]))
+        page, waiting = lookups.with_tokens(index, waiting[:_SIZES]), waiting[_SIZES:]
+        room = builder.room
+        while page:
+            fitting = [c for c in page if c[1] <= builder.room]
+            builder.left_out += len(page) - len(fitting)
+            few, page = fitting[:_PAGE], fitting[_PAGE:]
+            builder.fill(source_rows(index, [number for number, _ in few]))
+        if builder.tokens and builder.room == room:
+            builder.left_out += len(waiting)
+            break
     return builder
 
 
