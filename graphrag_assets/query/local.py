@@ -202,7 +202,13 @@ def _graph_sections(
     claims = lookups.claims_of(index, shown)
     claim_section = SectionBuilder(CLAIMS, CLAIM_COLUMNS, tokenizer, int(left * CLAIM_SHARE))
     claim_section.fill(claim_row(claim) for claim in claims)
-    related = lookups.relationships_of(index, [entity.number for entity in shown], parameters.top_k_relationships)
+    related = lookups.related(index, [entity.number for entity in shown], parameters.top_k_relationships)
     relationships = SectionBuilder(RELATIONSHIPS, RELATIONSHIP_COLUMNS, tokenizer, left - claim_section.tokens)
-    relationships.fill(relationship_row(relationship) for relationship in related)
+    tried = 0
+    for page in lookups.relationships(index, related, {entity.title for entity in shown}):
+        room, tried = relationships.room, tried + len(page)
+        relationships.fill(relationship_row(relationship) for relationship in page)
+        if relationships.tokens and relationships.room == room:  # none of them fitted: the section is full
+            relationships.left_out += len(related) - tried
+            break
     return [entities.section(), relationships.section(), claim_section.section()]

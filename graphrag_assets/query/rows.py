@@ -16,8 +16,8 @@ RELATIONSHIP_COLUMNS = ("id", "source", "target", "description", "weight", "link
 CLAIM_COLUMNS = ("id", "entity", "object_id", "status", "start_date", "end_date", "description")
 SOURCE_COLUMNS = ("id", "text")
 
-#: Text units that are fetched at a time while a section is filled, and those whose sizes are.
-_PAGE, _SIZES = 16, 64
+#: Text units whose sizes are read at a time while a section is filled.
+_PAGE = 64
 
 
 def report_row(report: Report) -> Row:
@@ -72,17 +72,30 @@ def fill_sources(index: Index, candidates: Sequence[int], tokenizer: TokenCounte
     builder = SectionBuilder(SOURCES, SOURCE_COLUMNS, tokenizer, budget)
     waiting = list(candidates)
     while waiting:
-        page, waiting = lookups.with_tokens(index, waiting[:_SIZES]), waiting[_SIZES:]
+        page, waiting = waiting[:_PAGE], waiting[_PAGE:]
         room = builder.room
-        while page:
-            fitting = [c for c in page if c[1] <= builder.room]
-            builder.left_out += len(page) - len(fitting)
-            few, page = fitting[:_PAGE], fitting[_PAGE:]
-            builder.fill(source_rows(index, [number for number, _ in few]))
+        _fill_page(index, lookups.with_tokens(index, page), builder)
         if builder.tokens and builder.room == room:
             builder.left_out += len(waiting)
             break
     return builder
+
+
+def _fill_page(index: Index, page: Sequence[tuple[int, int]], builder: SectionBuilder) -> None:
+    """Fill in the texts that fit by their tokens; where one needs more in its row, those after it are chosen anew."""
+    while page:
+        room, chosen = builder.room, []
+        for place, (_, tokens) in enumerate(page):
+            if tokens <= room:
+                chosen.append(place)
+                room -= tokens
+        rows = source_rows(index, [page[place][0] for place in chosen])
+        refused = next((i for i, row in enumerate(rows) if not builder.add(row)), None)
+        if refused is None:
+            builder.left_out += len(page) - len(chosen)
+            return
+        builder.left_out += chosen[refused] - refused
+        page = page[chosen[refused] + 1 :]
 
 
 def source_rows(index: Index, numbers: Sequence[int]) -> Iterator[Row]:

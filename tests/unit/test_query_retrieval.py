@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from graphrag_assets.query.entities import Found, choose_seeds, find_entities, m
 from graphrag_assets.query.graph_ranking import rank_by_graph, rank_near
 from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.local import LocalParameters, build_local_context
+from graphrag_assets.query.lookups import PAGE, entities_by_title, related, relationships
 from graphrag_assets.query.pagerank import Links, Node, push
 from graphrag_assets.query.relevance import relevance
 from graphrag_assets.settings import Settings
@@ -218,6 +220,30 @@ def test_an_empty_index_has_no_ranking(tmp_path: Path) -> None:
     with published(tmp_path, {}) as index:
         assert ranked(index) == []
         assert retrieve(index, QUESTION, None, 3) == []
+
+
+# --- relationships, a page at a time ---------------------------------------------------------------------------------
+
+
+def test_pages_of_relationships_are_those_of_one_order(tmp_path: Path) -> None:
+    ends = [(f"E{i:02}", f"E{j:02}") for i in range(12) for j in range(i) if (i + j) % 3]
+    degree = Counter(title for pair in ends for title in pair)
+    rows = graph_rows({title: [0] for title in sorted(degree)}, [(a, b, [0]) for a, b in ends])
+    for number, row in enumerate(rows["relationships"]):
+        row["combined_degree"] = number % 9
+    with published(tmp_path, rows) as index:
+        selected = [entity.number for entity in entities_by_title(index, ["E01", "E04", "E07", "E10"]).values()]
+        wanted = related(index, selected, 10)
+        pages = list(relationships(index, wanted, {"E01", "E04", "E07", "E10"}))
+        assert len(pages) > 1
+        assert all(len(page) >= PAGE for page in pages[:-1])
+        found = [r for page in pages for r in page]
+        assert sorted(r.number for r in found) == sorted(r.number for r in wanted)
+        keys = [
+            (r.links is not None, -(r.links or 0), -r.rank, r.source not in {"E01", "E04", "E07", "E10"}, r.number)
+            for r in found
+        ]
+        assert keys == sorted(keys)
 
 
 # --- names of which the question holds a part --------------------------------------------------------------------------
