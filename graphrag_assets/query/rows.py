@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from graphrag_assets.query import lookups
 from graphrag_assets.query.context import SOURCES, Row, SectionBuilder, TokenCounter, number_text
@@ -82,20 +83,14 @@ def fill_sources(index: Index, candidates: Sequence[int], tokenizer: TokenCounte
 
 
 def _fill_page(index: Index, page: Sequence[tuple[int, int]], builder: SectionBuilder) -> None:
-    """Fill in the texts that fit by their tokens; where one needs more in its row, those after it are chosen anew."""
+    """Fill in the texts that fit: as many at a time as fit by the tokens that the table tells, then those after them."""
     while page:
-        room, chosen = builder.room, []
-        for place, (_, tokens) in enumerate(page):
-            if tokens <= room:
-                chosen.append(place)
-                room -= tokens
-        rows = source_rows(index, [page[place][0] for place in chosen])
-        refused = next((i for i, row in enumerate(rows) if not builder.add(row)), None)
-        if refused is None:
-            builder.left_out += len(page) - len(chosen)
-            return
-        builder.left_out += chosen[refused] - refused
-        page = page[chosen[refused] + 1 :]
+        fitting = [(number, tokens) for number, tokens in page if tokens <= builder.room]
+        builder.left_out += len(page) - len(fitting)
+        sums = accumulate(tokens for _, tokens in fitting)
+        few = max(1, sum(1 for tokens in sums if tokens <= builder.room))
+        builder.fill(source_rows(index, [number for number, _ in fitting[:few]]))
+        page = fitting[few:]
 
 
 def source_rows(index: Index, numbers: Sequence[int]) -> Iterator[Row]:
