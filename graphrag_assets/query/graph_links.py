@@ -6,16 +6,11 @@ entities that it names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
-
+from collections.abc import Mapping, Sequence
 import numpy as np
 
 from graphrag_assets.query.index import Index
 from graphrag_assets.query.pagerank import Links, Node
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ENTITY, TEXT_UNIT = "entity", "text unit"
 
@@ -35,6 +30,7 @@ class GraphLinks:
     """
 
     def __init__(self, index: Index) -> None:
+        self._index = index
         self._links: dict[Node, Links] = {}
         self._units = LinkTable.of(index, "text_unit_entities", "entity", "text_unit")
         self._neighbours = LinkTable.of(index, "entity_neighbours", "entity", "neighbour")
@@ -63,14 +59,14 @@ class GraphLinks:
         return self._units.count(entity) + self._neighbours.count(entity)
 
     def _read_entities(self, entities: Sequence[int]) -> None:
-        units, neighbours = self._units.read(entities), self._neighbours.read(entities)
+        units, neighbours = self._units.read(self._index, entities), self._neighbours.read(self._index, entities)
         for entity in entities:
             named, related = units[entity], neighbours[entity]
             share = TO_TEXT_UNITS if named and related else 1.0 if named else 0.0
             self._links[ENTITY, entity] = [*_shared(TEXT_UNIT, named, share), *_shared(ENTITY, related, 1 - share)]
 
     def _read_text_units(self, text_units: Sequence[int]) -> None:
-        for unit, named in self._entities.read(text_units).items():
+        for unit, named in self._entities.read(self._index, text_units).items():
             self._links[TEXT_UNIT, unit] = _shared(ENTITY, named, 1.0)
 
 
@@ -89,9 +85,7 @@ class LinkTable:
     """
 
     def __init__(self, index: Index, table: str, key: str, column: str) -> None:
-        self._look_up: Callable[[Sequence[int]], pa.Table] = lambda numbers: index.take(
-            table, key, numbers, [key, column]
-        )
+        self._names = (table, key, column)
         stored = index.table(table)
         self._kept = stored is None or index.count(table) <= KEPT_ROWS
         rows = stored.whole([key, column] if self._kept else [key]) if stored else None
@@ -113,13 +107,17 @@ class LinkTable:
         """In how many rows a number occurs."""
         return int(self._counts[number]) if number < len(self._counts) else 0
 
-    def read(self, numbers: Sequence[int]) -> dict[int, list[int]]:
-        """What each number stands beside: distinct, ascending."""
+    def read(self, index: Index, numbers: Sequence[int]) -> dict[int, list[int]]:
+        """What each number stands beside: distinct, ascending.
+
+        The index is given anew: one that held a table that holds the index would stay in memory when nobody needs it.
+        """
         if self._kept:
             return {number: self._beside(number) for number in numbers}
         found: dict[int, set[int]] = {number: set() for number in numbers}
-        rows = self._look_up(numbers)
-        for number, other in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        table, key, column = self._names
+        rows = index.take(table, key, numbers, [key, column])
+        for number, other in zip(*(values.to_pylist() for values in rows.columns), strict=True):
             found[number].add(other)
         return {number: sorted(others) for number, others in found.items()}
 

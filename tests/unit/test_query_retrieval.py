@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag_assets.query import graph_links
 from graphrag_assets.query.basic import build_basic_context, retrieve
 from graphrag_assets.query.context import ENTITIES, SOURCES
 from graphrag_assets.query.entities import Found, choose_seeds, find_entities, mentions
@@ -202,6 +203,15 @@ def test_the_order_of_rows_that_arrive_does_not_matter(index: Index) -> None:
     shuffled = list(NEAR.items())
     random.Random(1).shuffle(shuffled)
     assert rank_by_graph(index, found, NEAR) == rank_by_graph(index, found, dict(shuffled))
+
+
+def test_links_that_are_too_many_to_keep_are_read_by_key(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_links, "KEPT_ROWS", 0)
+    with published(tmp_path, graph_rows(NAMED, RELATED)) as read:
+        found = find_entities(read, QUESTION, vector(QUESTION), 10)
+        assert rank_by_graph(read, found, NEAR) == rank_by_graph(index, found, NEAR)
 
 
 def test_without_a_graph_the_nearest_come_first(tmp_path: Path) -> None:
