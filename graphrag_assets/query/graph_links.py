@@ -7,6 +7,7 @@ entities that it names.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from graphrag_assets.query.index import Index
