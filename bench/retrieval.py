@@ -149,8 +149,8 @@ def novels(folder: Path, workspace: Path) -> tuple[Index, Sets]:
 
 
 def _numbers(index: Index, ids: Sequence[str]) -> list[int]:
-    sizes = lookups.text_unit_sizes(index, ids)
-    return [sizes[i][0] for i in ids]
+    numbers = lookups.numbers_of(index, "text_units", ids)
+    return [numbers[i] for i in ids]
 
 
 def bm25(index: Index, question: str, vector: Vector) -> list[int]:
@@ -177,7 +177,7 @@ def reranked(index: Index, question: str, vector: Vector) -> list[int]:
 def local_reference(index: Index, question: str, vector: Vector) -> list[int]:
     """Text units of local search in the order of Microsoft GraphRAG."""
     seeds = choose_seeds(find_entities(index, question, vector, SEEDS), SEEDS)
-    return [number for number, _ in lookups.text_units_of(index, [seed.entity.number for seed in seeds])]
+    return lookups.text_units_of(index, [seed.entity.number for seed in seeds])
 
 
 def local_graph(index: Index, question: str, vector: Vector) -> list[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from graphrag_assets.query import lookups
 from graphrag_assets.query.index import Index
-from graphrag_assets.query.lexical import search_text_units
+from graphrag_assets.query.lexical import best_text_units
 from graphrag_assets.query.matching import terms
 from graphrag_assets.query.records import Entity
 from graphrag_assets.storage.tables import ENTITY_VECTORS
@@ -136,16 +136,15 @@ def _partly_named(index: Index, question: str, named: Sequence[Mention]) -> list
     wanted = {term for word in words for term in terms(word)[:1] if len(term) >= SHORTEST_PART}
     if not wanted:
         return []
-    units = lookups.text_unit_sizes(index, [hit.id for hit in search_text_units(index, " ".join(words), PASSAGES)])
-    candidates = lookups.entities_in(index, [number for number, _ in units.values()])
-    found: dict[int, Seed] = {}
+    units = [number for number, _ in best_text_units(index, " ".join(words), PASSAGES)]
+    held = [(terms(title), degree, number) for number, title, degree in lookups.titles_in(index, units)]
+    found: list[int] = []
     for word in words:
-        held = [(terms(entity.title), entity) for entity in candidates]
-        fitting = [(len(title), -e.degree, e.number, e) for title, e in held if {*terms(word)[:1]} & wanted & {*title}]
+        term = {*terms(word)[:1]} & wanted
+        fitting = [(len(title), -degree, number) for title, degree, number in held if term & {*title}]
         if fitting:
-            entity = min(fitting)[-1]
-            found.setdefault(entity.number, Seed(entity, "text", 0.0))
-    return list(found.values())
+            found.append(min(fitting)[-1])
+    return [Seed(entity, "text", 0.0) for entity in lookups.entities(index, list(dict.fromkeys(found)))]
 
 
 def seed_entities(index: Index, question: str, vector: Sequence[float] | None, k: int) -> list[Seed]:

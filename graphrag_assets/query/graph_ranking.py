@@ -17,12 +17,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphrag_assets.query import lookups
 from graphrag_assets.query.entities import Found
 from graphrag_assets.query.graph_links import ENTITY, TEXT_UNIT, GraphLinks
 from graphrag_assets.query.index import Index
 from graphrag_assets.query.pagerank import Node, push
-from graphrag_assets.query.relevance import relevance
+from graphrag_assets.query.relevance import relevance_by_number
 
 #: Share of the mass that a walk passes on at each step, as in HippoRAG.
 DAMPING = 0.5
@@ -75,9 +74,7 @@ def rank_near(index: Index, question: str, vector: Sequence[float] | None, found
         vector: Its embedding, comparable with those of the text units; None: near are those that share its words.
         found: Entities that the question names or is near to.
     """
-    hits = relevance(index, question, vector)
-    numbers = lookups.numbers_of(index, "text_units", [hit.id for hit in hits])
-    return rank_by_graph(index, found, {numbers[hit.id]: hit.score for hit in hits if hit.id in numbers})
+    return rank_by_graph(index, found, relevance_by_number(index, question, vector))
 
 
 def rank_by_graph(index: Index, found: Found, near: Mapping[int, float]) -> GraphRanking:

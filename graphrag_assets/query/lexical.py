@@ -26,6 +26,20 @@ K1, B = 1.2, 0.75
 def search_text_units(index: Index, question: str, k: int, rarity: float = 1.0) -> list[Hit]:
     """The k text units whose words match the question best.
 
+    Args and order as those of :func:`best_text_units`.
+
+    Returns:
+        Hits by BM25.
+    """
+    best = best_text_units(index, question, k, rarity)
+    rows = index.take("text_units", "human_readable_id", [n for n, _ in best], ["human_readable_id", "id"])
+    ids = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    return [Hit(ids[number], score) for number, score in best]
+
+
+def best_text_units(index: Index, question: str, k: int, rarity: float = 1.0) -> list[tuple[int, float]]:
+    """The k text units whose words match the question best, by number.
+
     Words count whole; runs of unspaced scripts by their pairs of characters.
 
     Args:
@@ -35,7 +49,7 @@ def search_text_units(index: Index, question: str, k: int, rarity: float = 1.0) 
         rarity: Power of the weight of a word; above 1 rare words count more than in BM25.
 
     Returns:
-        Hits by BM25, equal scores in the order of the table.
+        (number, score by BM25), best first, equal scores in the order of the table.
     """
     words = sorted(set(terms(question)))
     if not words or not index.count("text_units"):
@@ -55,10 +69,7 @@ def search_text_units(index: Index, question: str, k: int, rarity: float = 1.0) 
     if len(found) > k:  # the best k, and all that are as good as the last one
         found = found[scores[found] >= np.partition(scores[found], len(found) - k)[len(found) - k]]
     best = sorted(found.tolist(), key=lambda place: (-scores[place], place))[:k]
-    numbers = lengths[best, 0].tolist()
-    rows = index.take("text_units", "human_readable_id", numbers, ["human_readable_id", "id"])
-    ids = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-    return [Hit(ids[number], float(scores[place])) for place, number in zip(best, numbers, strict=True)]
+    return [(int(lengths[place, 0]), float(scores[place])) for place in best]
 
 
 def _idf(total: int, found_in: int) -> float:
@@ -84,7 +95,7 @@ def _postings(index: Index, words: Sequence[str]) -> list[tuple[int, Any, Any]]:
     return found
 
 
-def _search_by_scan(index: Index, words: Sequence[str], k: int, rarity: float) -> list[Hit]:
+def _search_by_scan(index: Index, words: Sequence[str], k: int, rarity: float) -> list[tuple[int, float]]:
     """The same from the texts: one scan counts the words in each; nothing but the counts leaves DuckDB."""
     rows = _count(index, words)
     found = {i: sum(1 for row in rows if row["counts"][i]) for i in range(len(words))}
@@ -98,7 +109,7 @@ def _search_by_scan(index: Index, words: Sequence[str], k: int, rarity: float) -
         return float(sum(idf[i] * n * (K1 + 1) / (n + norm) for i, n in enumerate(counts) if n))
 
     ranked = sorted(((score(row), row) for row in rows), key=lambda pair: (-pair[0], pair[1]["number"]))
-    return [Hit(row["id"], value) for value, row in ranked[:k]]
+    return [(row["number"], value) for value, row in ranked[:k]]
 
 
 def _count(index: Index, words: Sequence[str]) -> list[Record]:
@@ -112,11 +123,11 @@ def _count(index: Index, words: Sequence[str]) -> list[Record]:
     )
     sql = f"""
         with folded as (
-            select id, human_readable_id as number, length(text) as length, lower(text) as folded from text_units),
+            select human_readable_id as number, length(text) as length, lower(text) as folded from text_units),
         prepared as (
             -- two blanks between words, so that each has its own
             select *, ' ' || regexp_replace(folded, '[^\\p{{L}}\\p{{N}}]+', '  ', 'g') || ' ' as normalised from folded),
-        counted as (select id, number, length, [{counts}] as counts from prepared)
+        counted as (select number, length, [{counts}] as counts from prepared)
         select * from counted where list_sum(counts) > 0"""
     return index.rows(sql, needles)
 

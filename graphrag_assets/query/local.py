@@ -173,11 +173,11 @@ def _for_text_units(index: Index, vector: Sequence[float]) -> Sequence[float] | 
 
 def _candidates(
     index: Index, seeds: Sequence[int], ranking: GraphRanking | None, parameters: LocalParameters
-) -> list[tuple[int, int]]:
-    """(number, tokens) of text units, best first."""
+) -> list[int]:
+    """Numbers of text units, best first."""
     if ranking is None or parameters.text_unit_ranking == "reference":
         return lookups.text_units_of(index, seeds)
-    return lookups.with_tokens(index, [number for number, _ in ranking.text_units])
+    return [number for number, _ in ranking.text_units]
 
 
 def _fill_reports(index: Index, communities: Sequence[int], tokenizer: TokenCounter, budget: int) -> Section:
@@ -202,7 +202,13 @@ def _graph_sections(
     claims = lookups.claims_of(index, shown)
     claim_section = SectionBuilder(CLAIMS, CLAIM_COLUMNS, tokenizer, int(left * CLAIM_SHARE))
     claim_section.fill(claim_row(claim) for claim in claims)
-    related = lookups.relationships_of(index, [entity.number for entity in shown], parameters.top_k_relationships)
+    related = lookups.related(index, [entity.number for entity in shown], parameters.top_k_relationships)
     relationships = SectionBuilder(RELATIONSHIPS, RELATIONSHIP_COLUMNS, tokenizer, left - claim_section.tokens)
-    relationships.fill(relationship_row(relationship) for relationship in related)
+    tried = 0
+    for page in lookups.relationships(index, related, {entity.title for entity in shown}):
+        room, tried = relationships.room, tried + len(page)
+        relationships.fill(relationship_row(relationship) for relationship in page)
+        if relationships.tokens and relationships.room == room:  # none of them fitted: the section is full
+            relationships.left_out += len(related) - tried
+            break
     return [entities.section(), relationships.section(), claim_section.section()]

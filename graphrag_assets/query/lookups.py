@@ -9,7 +9,8 @@ same question always sees the same rows in the same order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,9 @@ _CLAIM = {
     "object": "object_id",
     **{c: c for c in ("id", "status", "start_date", "end_date", "description")},
 }
+
+#: Relationships that are fetched at a time while a section is filled.
+PAGE = 16
 
 #: Reports that were written, with a usable rank; stand-ins for failed ones say nothing about the documents.
 USABLE_REPORT = "status = 'ok' and rank is not null and rank >= 0"
@@ -100,7 +104,22 @@ def top_entities(index: Index, k: int) -> list[Entity]:
     return [Entity(**r) for r in rows]
 
 
-def relationships_of(index: Index, entities: Sequence[int], per_entity: int) -> list[Relationship]:
+@dataclass(frozen=True)
+class Related:
+    """A relationship of selected entities, as far as its place among the others needs.
+
+    Args:
+        number: The relationship.
+        links: Selected entities that its outside end is related to; None: both ends are selected.
+        rank: Its combined degree.
+    """
+
+    number: int
+    links: int | None
+    rank: int
+
+
+def related(index: Index, entities: Sequence[int], per_entity: int) -> list[Related]:
     """Relationships of the selected entities, as Microsoft GraphRAG orders them.
 
     Those between two selected entities come first, by rank (combined degree). Then those that lead out, by the number
@@ -116,18 +135,43 @@ def relationships_of(index: Index, entities: Sequence[int], per_entity: int) -> 
     ends = index.take("entity_neighbours", "entity", selected.tolist(), columns)
     entity, neighbour, relationship, rank = (ends[column].to_numpy().astype(np.int64) for column in columns)
     inside = np.isin(neighbour, selected)
-    links: dict[int, int | None] = dict.fromkeys(relationship[inside].tolist())
     outer, at = np.unique(neighbour[~inside], return_inverse=True)
     pairs = np.unique(np.stack([at, entity[~inside]], axis=1), axis=0)
     linked = np.bincount(pairs[:, 0], minlength=len(outer))[at]
     order = np.lexsort((relationship[~inside], -rank[~inside], -linked))[: per_entity * len(entities)]
-    links |= zip(relationship[~inside][order].tolist(), linked[order].tolist(), strict=True)
-    rows = _records(index, "relationships", "human_readable_id", list(links), _RELATIONSHIP)
-    titles = set(index.take("entities", "human_readable_id", selected.tolist(), ["title"])["title"].to_pylist())
-    found = [Relationship(**r, links=links[r["number"]]) for r in rows]
-    return sorted(
-        found, key=lambda r: (r.links is not None, -(r.links or 0), -r.rank, r.source not in titles, r.number)
-    )
+    within = np.lexsort((relationship[inside], -rank[inside]))
+    found: dict[int, Related] = {}
+    for number, degree in zip(relationship[inside][within].tolist(), rank[inside][within].tolist(), strict=True):
+        found.setdefault(number, Related(number, None, degree))
+    outgoing = (relationship[~inside][order], linked[order], rank[~inside][order])
+    for number, links, degree in zip(*(values.tolist() for values in outgoing), strict=True):
+        found[number] = Related(number, links, degree)
+    return list(found.values())
+
+
+def relationships(index: Index, wanted: Sequence[Related], titles: Collection[str]) -> Iterator[list[Relationship]]:
+    """Relationships in the order of :func:`related`, a page at a time; of equal ones those that lead out of a title first.
+
+    Args:
+        index: The snapshot.
+        wanted: From :func:`related`.
+        titles: Titles of the selected entities.
+    """
+    first = 0
+    while first < len(wanted):
+        end = min(first + PAGE, len(wanted))
+        while end < len(wanted) and _place(wanted[end]) == _place(wanted[end - 1]):
+            end += 1  # equal ones are ordered by what only their rows tell
+        links = {r.number: r.links for r in wanted[first:end]}
+        place = {r.number: _place(r) for r in wanted[first:end]}
+        rows = _records(index, "relationships", "human_readable_id", list(links), _RELATIONSHIP)
+        found = [Relationship(**r, links=links[r["number"]]) for r in rows]
+        yield sorted(found, key=lambda r: (place[r.number], r.source not in titles, r.number))
+        first = end
+
+
+def _place(relationship: Related) -> tuple[bool, int, int]:
+    return relationship.links is not None, -(relationship.links or 0), -relationship.rank
 
 
 def claims_of(index: Index, entities: Sequence[Entity]) -> list[Claim]:
@@ -212,20 +256,20 @@ def occurrences_of(index: Index, communities: Sequence[int]) -> dict[int, int]:
     return dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
-def text_units_of(index: Index, entities: Sequence[int]) -> list[tuple[int, int]]:
+def text_units_of(index: Index, entities: Sequence[int]) -> list[int]:
     """Text units that name the selected entities, each once, as Microsoft GraphRAG orders them.
 
     By the first selected entity that they name, then by how many of that entity's relationships they hold, then in the
     order of the documents.
 
     Returns:
-        (number of the text unit, its tokens).
+        Their numbers.
     """
     place = {entity: i for i, entity in reversed(list(enumerate(entities)))}
     first: dict[int, tuple[int, int]] = {}
     for entity, unit, held in _named_in(index, sorted(place)):
         first[unit] = min((place[entity], -held), first.get(unit, (len(place), 0)))
-    return with_tokens(index, sorted(first, key=lambda unit: (*first[unit], unit)))
+    return sorted(first, key=lambda unit: (*first[unit], unit))
 
 
 def _named_in(index: Index, entities: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -248,13 +292,15 @@ def _named_in(index: Index, entities: Sequence[int]) -> list[tuple[int, int, int
     return [(r["entity"], r["text_unit"], r["held"]) for r in counted]
 
 
-def entities_in(index: Index, text_units: Sequence[int]) -> list[Entity]:
-    """Entities that some text units name, in the order of the entities."""
+def titles_in(index: Index, text_units: Sequence[int]) -> list[tuple[int, str, int]]:
+    """Number, title and degree of the entities that some text units name, in the order of the entities."""
     table = (
         "entities_in_text_units" if index.table("entities_in_text_units") else "text_unit_entities"
     )  # earlier release
     found = index.take(table, "text_unit", text_units, ["entity"])["entity"].to_pylist()
-    return entities(index, sorted(set(found)))
+    columns = ["human_readable_id", "title", "degree"]
+    rows = index.take("entities", "human_readable_id", sorted(set(found)), columns)
+    return sorted(zip(*(rows[column].to_pylist() for column in columns), strict=True))
 
 
 def text_units(index: Index, numbers: Sequence[int]) -> list[TextUnit]:
@@ -262,14 +308,6 @@ def text_units(index: Index, numbers: Sequence[int]) -> list[TextUnit]:
     rows = _records(index, "text_units", "human_readable_id", numbers, _TEXT_UNIT)
     found = {r["number"]: TextUnit(**r) for r in rows}
     return [found[number] for number in numbers if number in found]
-
-
-def text_unit_sizes(index: Index, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Number and tokens of text units by id."""
-    numbers = numbers_of(index, "text_units", ids)
-    columns = ["id", "human_readable_id", "n_tokens"]
-    rows = index.take("text_units", "human_readable_id", list(numbers.values()), columns).to_pylist()
-    return {r["id"]: (r["human_readable_id"], r["n_tokens"]) for r in rows}
 
 
 def with_tokens(index: Index, text_units: Sequence[int]) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from graphrag_assets.query import lookups
 from graphrag_assets.query.context import SOURCES, Row, SectionBuilder, TokenCounter, number_text
@@ -16,8 +17,8 @@ RELATIONSHIP_COLUMNS = ("id", "source", "target", "description", "weight", "link
 CLAIM_COLUMNS = ("id", "entity", "object_id", "status", "start_date", "end_date", "description")
 SOURCE_COLUMNS = ("id", "text")
 
-#: Text units that are fetched at a time while a section is filled.
-_PAGE = 16
+#: Text units whose sizes are read at a time while a section is filled.
+_PAGE = 64
 
 
 def report_row(report: Report) -> Row:
@@ -58,25 +59,38 @@ def source_row(unit: TextUnit) -> Row:
     return Row(unit.number, unit.id, (str(unit.number), unit.text), unit.text)
 
 
-def fill_sources(
-    index: Index, candidates: Sequence[tuple[int, int]], tokenizer: TokenCounter, budget: int
-) -> SectionBuilder:
+def fill_sources(index: Index, candidates: Sequence[int], tokenizer: TokenCounter, budget: int) -> SectionBuilder:
     """Fill the Sources section from candidates, fetching no more texts than can still fit.
+
+    Once the section has rows, it ends with the first page of candidates of which none fits.
 
     Args:
         index: The snapshot.
-        candidates: (number, tokens) of text units, best first; the tokens of the table tell which texts cannot fit.
+        candidates: Numbers of text units, best first; the tokens of the table tell which texts cannot fit.
         tokenizer: Counts.
         budget: Tokens of the section.
     """
     builder = SectionBuilder(SOURCES, SOURCE_COLUMNS, tokenizer, budget)
     waiting = list(candidates)
     while waiting:
-        fitting = [c for c in waiting if c[1] <= builder.room]
-        builder.left_out += len(waiting) - len(fitting)
-        page, waiting = fitting[:_PAGE], fitting[_PAGE:]
-        builder.fill(source_rows(index, [number for number, _ in page]))
+        page, waiting = waiting[:_PAGE], waiting[_PAGE:]
+        room = builder.room
+        _fill_page(index, lookups.with_tokens(index, page), builder)
+        if builder.tokens and builder.room == room:
+            builder.left_out += len(waiting)
+            break
     return builder
+
+
+def _fill_page(index: Index, page: Sequence[tuple[int, int]], builder: SectionBuilder) -> None:
+    """Fill in the texts that fit: as many at a time as fit by the tokens that the table tells, then those after them."""
+    while page:
+        fitting = [(number, tokens) for number, tokens in page if tokens <= builder.room]
+        builder.left_out += len(page) - len(fitting)
+        sums = accumulate(tokens for _, tokens in fitting)
+        few = max(1, sum(1 for tokens in sums if tokens <= builder.room))
+        builder.fill(source_rows(index, [number for number, _ in fitting[:few]]))
+        page = fitting[few:]
 
 
 def source_rows(index: Index, numbers: Sequence[int]) -> Iterator[Row]:

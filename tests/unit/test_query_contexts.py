@@ -19,7 +19,8 @@ from graphrag_assets.query.history import history_section, question_with_history
 from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.lexical import search_text_units
 from graphrag_assets.query.local import LocalParameters, build_local_context
-from graphrag_assets.query.lookups import claims_of, entities_by_title, relationships_of, text_units_of
+from graphrag_assets.query.lookups import claims_of, entities_by_title, related, relationships, text_units_of
+from graphrag_assets.query.records import Relationship
 from tests.published import HashEmbedder, publish_microsoft_index
 from tests.unit.query_doubles import TOKENS, small_index, small_rows
 
@@ -153,6 +154,11 @@ def test_names_in_a_script_without_spaces_are_found(tmp_path: Path) -> None:
 # --- the graph ------------------------------------------------------------------------------------------------------
 
 
+def relationships_of(index: Index, entities: list[int], per_entity: int) -> list[Relationship]:
+    titles = set(index.take("entities", "human_readable_id", entities, ["title"])["title"].to_pylist())
+    return [r for page in relationships(index, related(index, entities, per_entity), titles) for r in page]
+
+
 def test_relationships_between_selected_entities_come_first(small: Index) -> None:
     found = relationships_of(small, [0, 3], 10)  # Ada Finch, mill
     assert [(r.number, r.links) for r in found] == [(0, None), (1, 1), (2, 1)]
@@ -166,7 +172,7 @@ def test_outgoing_relationships_are_ranked_by_links_then_rank(small: Index) -> N
 
 
 def test_text_units_follow_entities_then_relationships(small: Index) -> None:
-    assert [number for number, _ in text_units_of(small, [3, 0])] == [0, 4, 1, 3]
+    assert text_units_of(small, [3, 0]) == [0, 4, 1, 3]
 
 
 def test_claims_follow_their_entities(small: Index) -> None:

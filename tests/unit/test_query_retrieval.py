@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag_assets.query import graph_links
 from graphrag_assets.query.basic import build_basic_context, retrieve
 from graphrag_assets.query.context import ENTITIES, SOURCES
 from graphrag_assets.query.entities import Found, choose_seeds, find_entities, mentions
 from graphrag_assets.query.graph_ranking import rank_by_graph, rank_near
 from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.local import LocalParameters, build_local_context
+from graphrag_assets.query.lookups import PAGE, entities_by_title, related, relationships
 from graphrag_assets.query.pagerank import Links, Node, push
 from graphrag_assets.query.relevance import relevance
 from graphrag_assets.settings import Settings
@@ -203,6 +206,15 @@ def test_the_order_of_rows_that_arrive_does_not_matter(index: Index) -> None:
     assert rank_by_graph(index, found, NEAR) == rank_by_graph(index, found, dict(shuffled))
 
 
+def test_links_that_are_too_many_to_keep_are_read_by_key(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_links, "KEPT_ROWS", 0)
+    with published(tmp_path, graph_rows(NAMED, RELATED)) as read:
+        found = find_entities(read, QUESTION, vector(QUESTION), 10)
+        assert rank_by_graph(read, found, NEAR) == rank_by_graph(index, found, NEAR)
+
+
 def test_without_a_graph_the_nearest_come_first(tmp_path: Path) -> None:
     rows = graph_rows({}, [])
     with published(tmp_path, rows) as index:
@@ -244,6 +256,30 @@ def test_names_are_found_where_no_space_ends_them(tmp_path: Path, question: str,
         found = mentions(index, question)
         assert [m.entity.title for m in found] == [canonical_title(title) for title in expected]
         assert all(m.proper for m in found)
+
+
+# --- relationships, a page at a time ---------------------------------------------------------------------------------
+
+
+def test_pages_of_relationships_are_those_of_one_order(tmp_path: Path) -> None:
+    ends = [(f"E{i:02}", f"E{j:02}") for i in range(12) for j in range(i) if (i + j) % 3]
+    degree = Counter(title for pair in ends for title in pair)
+    rows = graph_rows({title: [0] for title in sorted(degree)}, [(a, b, [0]) for a, b in ends])
+    for number, row in enumerate(rows["relationships"]):
+        row["combined_degree"] = number % 9
+    with published(tmp_path, rows) as index:
+        selected = [entity.number for entity in entities_by_title(index, ["E01", "E04", "E07", "E10"]).values()]
+        wanted = related(index, selected, 10)
+        pages = list(relationships(index, wanted, {"E01", "E04", "E07", "E10"}))
+        assert len(pages) > 1
+        assert all(len(page) >= PAGE for page in pages[:-1])
+        found = [r for page in pages for r in page]
+        assert sorted(r.number for r in found) == sorted(r.number for r in wanted)
+        keys = [
+            (r.links is not None, -(r.links or 0), -r.rank, r.source not in {"E01", "E04", "E07", "E10"}, r.number)
+            for r in found
+        ]
+        assert keys == sorted(keys)
 
 
 # --- names of which the question holds a part --------------------------------------------------------------------------
