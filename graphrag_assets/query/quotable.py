@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,10 @@ MIN_CHARACTERS = 20
 
 #: A first line up to this length stands for the title of a text that has none.
 MAX_TITLE = 120
+
+
+#: Marks of lists and of emphasis, which a report that quotes a sentence leaves out.
+_MARKS = re.compile(r"^(?:[-*•>]\s+|[(\[]?(?:\d{1,3}|[a-z])[.)\]]\s+)+|\*\*|__")
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,17 @@ class Sentence:
 
 
 def quotable(index: Index, contexts: Sequence[Context]) -> list[Sentence]:
-    """Sentences of all text units and reports in some contexts, each text once, in the order of the contexts."""
+    """Sentences of all text units and reports in some contexts, in the order of the contexts.
+
+    Each once, also where a report quotes one without the number of its paragraph; the first is the one that is kept.
+    """
     rows = [(dataset, row) for context in contexts for dataset in (SOURCES, REPORTS) for row in context.rows(dataset)]
     origins = lookups.origins(index, [row.number for dataset, row in rows if dataset == SOURCES])
     found: dict[str, Sentence] = {}
     for dataset, row in rows:
         title, language = origins.get(row.number, ("", "")) if dataset == SOURCES else (row.cells[1], "")
         for sentence in _of_row(dataset, row, title, language):
-            found.setdefault(sentence.text, sentence)
+            found.setdefault(_MARKS.sub("", sentence.text), sentence)
     return list(found.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 
 from graphrag_assets.indexing.asking import Message
 from graphrag_assets.query import Answer, QueryError, ask
-from graphrag_assets.query.index import Index
+from graphrag_assets.query.context import REPORTS, SOURCES, Context, Row, Section
+from graphrag_assets.query.index import Index, open_index
 from graphrag_assets.query.plain import PlainStream, plain_text
+from graphrag_assets.query.quotable import quotable
 from graphrag_assets.query.support import NO_CITATION, NOT_BY_WORDS
+from tests.published import publish
 from tests.unit.query_doubles import FakeChat, good_answers, models, small_index
 
 
@@ -176,3 +180,18 @@ def test_extractive_answers_are_supported(index: Index) -> None:
 
 def run_declined(index: Index) -> Answer:
     return asyncio.run(ask(index, "zzz qqq xxx?", "basic", models=models(None)))
+
+
+def test_a_sentence_is_quoted_once_whatever_its_number(tmp_path: Path) -> None:
+    """A report quotes a paragraph of a document without the number that it has there."""
+    publish(tmp_path, {})
+
+    def section(name: str, text: str) -> Section:
+        return Section(name, ("id", "text"), (Row(0, "key", ("0", text), text),), 0, 0)
+
+    told = "The manager told us that pier 3 was last inspected in September."
+    marked = [f"22. {told}", f"- (a) {told}", f"**{told}**"]
+    contexts = [Context((section(SOURCES, text), section(REPORTS, told)), 0) for text in marked]
+    with open_index(str(tmp_path)) as index:
+        for context, text in zip(contexts, marked, strict=True):
+            assert [(s.dataset, s.text) for s in quotable(index, [context])] == [(SOURCES, text)]
