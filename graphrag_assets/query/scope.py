@@ -83,23 +83,13 @@ class Scope:
     @cached_property
     def whole_entities(self) -> Mask:
         """Entities that only text units inside name."""
-        entities, inside = self._named
-        outside = _mask(entities, ~inside)
-        outside.resize(len(self.entities), refcheck=False)
-        whole: Mask = self.entities & ~outside
-        return whole
+        return _only(*self._named)
 
     @cached_property
     def relationships(self) -> Mask:
         """Relationships that were read from text units inside only."""
         relationships, units = self._numbers("relationship_text_units", "relationship", "text_unit")
-        inside = _inside(self.text_units, units)
-        read, outside = _mask(relationships, inside), _mask(relationships, ~inside)
-        size = max(len(read), len(outside))
-        read.resize(size, refcheck=False)
-        outside.resize(size, refcheck=False)
-        only: Mask = read & ~outside
-        return only
+        return _only(relationships, _inside(self.text_units, units))
 
     @cached_property
     def claims(self) -> Mask:
@@ -125,13 +115,7 @@ class Scope:
         about, claim = self._numbers("entity_claims", "entity", "claim")
         telling[about[_inside(telling, about) & ~_inside(self.claims, claim)]] = False
         members, community = self._numbers("entity_communities", "entity", "community")
-        inside = _inside(telling, members)
-        some, broken = _mask(community, inside), _mask(community, ~inside)
-        size = max(len(some), len(broken))
-        some.resize(size, refcheck=False)
-        broken.resize(size, refcheck=False)
-        whole: Mask = some & ~broken
-        return whole
+        return _only(community, _inside(telling, members))
 
     @cached_property
     def _degrees(self) -> Integers:
@@ -274,6 +258,12 @@ def _mask(numbers: Any, inside: Any) -> Mask:
     mask = np.zeros(int(numbers.max()) + 1 if len(numbers) else 0, np.bool_)
     mask[numbers[inside]] = True
     return mask
+
+
+def _only(numbers: Any, inside: Any) -> Mask:
+    """A mask over numbers that lie inside wherever they occur."""
+    only: Mask = _mask(numbers, inside) & ~_mask(numbers, ~inside)
+    return only
 
 
 def _inside(mask: Mask, numbers: Any) -> Mask:

@@ -12,6 +12,18 @@ from __future__ import annotations
 import pyarrow as pa
 
 from graphrag_assets.storage.contract import Column, Table
+from graphrag_assets.storage.look_up_tables import (
+    COMMUNITY_OCCURRENCES,
+    ENTITIES_IN_TEXT_UNITS,
+    ENTITY_CLAIMS,
+    ENTITY_COMMUNITIES,
+    ENTITY_NEIGHBOURS,
+    POSTINGS,
+    RELATIONSHIP_TEXT_UNITS,
+    ROW_NUMBERS,
+    TERMS,
+    TEXT_UNIT_ENTITIES,
+)
 
 STRINGS = pa.list_(pa.string())
 INTEGERS = pa.list_(pa.int64())
@@ -374,139 +386,6 @@ def embeddings_table(name: str, dimension: int) -> Table:
         order=("id", "window"),
     )
 
-
-# --- narrow link tables of a snapshot: integer keys, sorted by the looked-up side ------------------------------------
-
-_INT = pa.int32()
-TEXT_UNIT_ENTITIES = Table(
-    "text_unit_entities",
-    "One pair of an entity and a text unit that names it.",
-    (
-        _c("text_unit", _INT, "human_readable_id of the text unit."),
-        _c("entity", _INT, "human_readable_id of the entity."),
-        _c("relationships", _INT, "Relationships of the entity that were read from the text unit."),
-    ),
-    order=("entity", "text_unit"),
-    row_group_size=1_024,
-    keys=("entity",),
-    fetched=("text_unit", "relationships"),
-)
-ENTITIES_IN_TEXT_UNITS = Table(
-    "entities_in_text_units",
-    "One pair of a text unit and an entity that it names: text_unit_entities from the other side.",
-    (
-        _c("text_unit", _INT, "human_readable_id of the text unit."),
-        _c("entity", _INT, "human_readable_id of the entity."),
-    ),
-    order=("text_unit", "entity"),
-    row_group_size=1_024,
-    keys=("text_unit",),
-    fetched=("entity",),
-)
-ENTITY_NEIGHBOURS = Table(
-    "entity_neighbours",
-    "One end of a relationship: every relationship appears twice, once for each end.",
-    (
-        _c("entity", _INT, "human_readable_id of the entity looked up."),
-        _c("neighbour", _INT, "human_readable_id of the entity at the other end."),
-        _c("relationship", _INT, "human_readable_id of the relationship."),
-        _c("combined_degree", pa.int64(), "Rank of the relationship."),
-        _c("weight", pa.float64(), "Weight of the relationship."),
-    ),
-    order=("entity", "-combined_degree", "relationship"),
-    row_group_size=1_024,
-    keys=("entity",),
-    fetched=("neighbour", "relationship", "combined_degree", "weight"),
-)
-ENTITY_COMMUNITIES = Table(
-    "entity_communities",
-    "One membership of an entity in a community.",
-    (
-        _c("entity", _INT, "human_readable_id of the entity."),
-        _c("community", _INT, "Number of the community."),
-        _c("level", _INT, "Its level."),
-    ),
-    order=("entity", "level"),
-    row_group_size=1_024,
-    keys=("entity",),
-    fetched=("community", "level"),
-)
-ENTITY_CLAIMS = Table(
-    "entity_claims",
-    "One claim about an entity.",
-    (
-        _c("entity", _INT, "human_readable_id of the entity that is the subject."),
-        _c("claim", _INT, "human_readable_id of the claim."),
-    ),
-    order=("entity", "claim"),
-    row_group_size=1_024,
-    keys=("entity",),
-    fetched=("claim",),
-)
-RELATIONSHIP_TEXT_UNITS = Table(
-    "relationship_text_units",
-    "One pair of a relationship and a text unit it was read from.",
-    (
-        _c("relationship", _INT, "human_readable_id of the relationship."),
-        _c("text_unit", _INT, "human_readable_id of the text unit."),
-    ),
-    order=("relationship", "text_unit"),
-    row_group_size=1_024,
-    keys=("relationship",),
-    fetched=("text_unit",),
-)
-COMMUNITY_OCCURRENCES = Table(
-    "community_occurrences",
-    "One community and how much of the text its members occur in.",
-    (
-        _c("community", _INT, "Number of the community."),
-        _c("text_units", _INT, "Number of text units that name any of its members."),
-    ),
-    order=("community",),
-    keys=("community",),
-    fetched=("text_units",),
-)
-ROW_NUMBERS = Table(
-    "row_numbers",
-    "The number of one row that has a vector, by its id.",
-    (
-        _c("id", pa.string(), "Id of the row."),
-        _c("table", pa.string(), "Its table: text_units, entities or community_reports."),
-        _c("number", _INT, "Its human_readable_id."),
-    ),
-    order=("id", "table"),
-    row_group_size=512,
-    keys=("id",),
-    fetched=("table", "number"),
-)
-
-# --- the full-text index of a snapshot -------------------------------------------------------------------------------
-
-TERMS = Table(
-    "terms",
-    "One term (a word in lower case, or two neighbouring characters of a script without blanks) of the text units.",
-    (
-        _c("plain", pa.string(), "The term without accents, by which it is looked up."),
-        _c("term", pa.string(), "The term; the empty one stands before every character."),
-        _c("text_units", _INT, "Number of text units that hold it."),
-        _c("first", pa.int64(), "Place of its first row in postings, from 0; the others follow."),
-    ),
-    order=("plain", "term"),
-    row_group_size=256,
-    keys=("plain",),
-    fetched=("term", "text_units", "first"),
-)
-POSTINGS = Table(
-    "postings",
-    "One text unit that holds a term: the rows of a term lie together, where the table of terms says.",
-    (
-        _c("text_unit", _INT, "human_readable_id of the text unit."),
-        _c("count", _INT, "How often it holds the term; for the empty term its length in characters."),
-    ),
-    order=("term", "text_unit"),
-    row_group_size=8_192,
-    rising=("text_unit", "count"),
-)
 
 #: Tables of a published snapshot, in the order in which people read them.
 PUBLISHED: tuple[Table, ...] = (
