@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from graphrag_assets.settings_automation import AutomationSettings
 from graphrag_assets.settings_searches import (
     AutoSearchSettings,
     BasicSearchSettings,
@@ -56,6 +57,7 @@ __all__ = [
     "DEFAULT_COMPLETION_MODEL",
     "DEFAULT_EMBEDDING_MODEL",
     "AutoSearchSettings",
+    "AutomationSettings",
     "BasicSearchSettings",
     "BatchSettings",
     "CacheSettings",
@@ -116,6 +118,9 @@ class Settings(Section):
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Where the index lives.")
     cache: CacheSettings = Field(default_factory=CacheSettings, description="Where answers of models are kept.")
     batches: BatchSettings = Field(default_factory=BatchSettings, description="How documents are grouped.")
+    automation: AutomationSettings = Field(
+        default_factory=AutomationSettings, description="What the daemon does by itself."
+    )
     chunking: ChunkingSettings = Field(
         default_factory=ChunkingSettings, description="How documents are cut into text units."
     )

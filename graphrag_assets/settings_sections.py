@@ -1,7 +1,7 @@
 """The sections of settings.yaml.
 
 Section and key names are those of Microsoft GraphRAG (version 3) wherever the thing is the same; sections of our own are
-``method``, ``storage``, ``batches``, ``entity_resolution``, ``embedded_models`` and ``checks``.
+``method``, ``storage``, ``batches``, ``entity_resolution``, ``automation``, ``embedded_models`` and ``checks``.
 """
 
 from __future__ import annotations

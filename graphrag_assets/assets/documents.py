@@ -124,6 +124,9 @@ class InventoryConfig(dg.Config):
     replace_imported: bool = Field(
         False, description="The index takes the place of an imported snapshot: an input without documents is refused."
     )
+    settle_seconds: float = Field(
+        0.0, description="Leave files that were changed in the last seconds as they were seen last: they may be half."
+    )
 
 
 def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
@@ -149,7 +152,11 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
 
         try:
             found = look_at_input(
-                index, context.instance, allow_empty=config.allow_empty, replace=config.replace_imported
+                index,
+                context.instance,
+                allow_empty=config.allow_empty,
+                replace=config.replace_imported,
+                settle_seconds=config.settle_seconds,
             )
         except (InputError, StorageError) as error:
             raise dg.Failure(str(error), allow_retries=False) from error

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from typing import Self
 
 import dagster as dg
 
@@ -12,7 +16,10 @@ from graphrag_assets.settings import Workspace
 from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import INPUT_BASE, FileSystem, open_filesystem
+from graphrag_assets.storage.lease import BusyError, check, exclusive
 from graphrag_assets.storage.snapshots import SnapshotStore
+
+log = logging.getLogger(__name__)
 
 
 @lru_cache(maxsize=8)
@@ -28,6 +35,22 @@ class Index(dg.ConfigurableResource[None]):
     """
 
     root: str = ""
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:
+        """A run holds the lease of the index from its beginning to its end, and waits for it where another one has it.
+
+        So whatever is materialized by hand, in whatever process of whatever host, never mixes with a reconcile.
+        """
+
+        def tell(busy: BusyError) -> None:
+            log.warning("waiting, since the index is being worked on by %s", busy.holder.told())
+
+        run = context.dagster_run
+        what = f"Dagster run {run.run_id} of {run.job_name}" if run else "a Dagster run"
+        seconds = self.workspace.settings.automation.lease_seconds
+        with exclusive(self.storage, what, seconds, wait=True, waiting=tell):
+            yield self
 
     @property
     def workspace(self) -> Workspace:
@@ -55,9 +78,11 @@ class Index(dg.ConfigurableResource[None]):
         """Fingerprints of all tables that the index ought to have, by the inventory in the build area.
 
         Assets read the inventory here rather than as an input: it decides nothing about their rows, and every asset
-        stands downstream of it anyway, through the documents. No step begins where the process was asked to end.
+        stands downstream of it anyway, through the documents. No step begins where the process was asked to end, or has
+        lost the lease of the index.
         """
         interrupts.check()
+        check(self.storage)
         return Fingerprints(self.workspace, self.build.read("input_inventory"))
 
     def stamp(self, prints: Fingerprints, stage: str, key: str | None = None, *, failed: bool = False) -> str:

@@ -28,6 +28,7 @@ from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.lease import confirm
 from graphrag_assets.storage.snapshots import Manifest, VectorTable, is_kept, kept_message
 from graphrag_assets.storage.vectors import VectorStore, read_marker
 
@@ -243,6 +244,7 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         rows = {name: table.num_rows for name, table in published.items()}
         data = {table.name: parquet.to_bytes(published.pop(table.name), table) for table in tables.PUBLISHED}
         info = snapshot_info(index.workspace, prints, index.build)
+        confirm(index.storage)
         manifest, new = index.snapshots.publish(data, rows, vectors, info)
         yield dg.MaterializeResult(metadata=snapshot_metadata(index.storage, manifest) | {"new_snapshot": new})
 

@@ -41,31 +41,6 @@ def running(home: Path) -> Iterator[str]:
         yield name
 
 
-class BusyError(Exception):
-    """Another process is reconciling this workspace."""
-
-
-@contextmanager
-def alone(home: Path) -> Iterator[None]:
-    """Keep other processes of this host from reconciling the same workspace at the same time.
-
-    Args:
-        home: Folder of the Dagster instance.
-
-    Raises:
-        BusyError: One is at it.
-    """
-    home.mkdir(parents=True, exist_ok=True)
-    with open(home / "reconcile.lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BusyError(
-                "another graphrag-assets index is working on this workspace; run again when it is done"
-            ) from error
-        yield
-
-
 def _is_dead(lock: Path) -> bool:
     """Whether nobody holds a lock any more; False where there is no such file, as for a process of another host."""
     try:

@@ -24,10 +24,11 @@ from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.history import restore_history
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
-from graphrag_assets.automation.processes import PROCESS_TAG, alone, end_dead_runs, end_runs, running
+from graphrag_assets.automation.processes import PROCESS_TAG, end_dead_runs, end_runs, running
 from graphrag_assets.automation.wish import Wish
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
+from graphrag_assets.storage.lease import BusyError, exclusive
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import is_kept
 
@@ -48,7 +49,12 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def look_at_input(
-    index: Index, instance: dg.DagsterInstance, *, allow_empty: bool = False, replace: bool = False
+    index: Index,
+    instance: dg.DagsterInstance,
+    *,
+    allow_empty: bool = False,
+    replace: bool = False,
+    settle_seconds: float = 0.0,
 ) -> Inventory:
     """Take the inventory and make the partitions of the instance those of the inventory.
 
@@ -57,13 +63,14 @@ def look_at_input(
         instance: Dagster instance whose partitions are brought in line; a fresh one learns all batches.
         allow_empty: Whether an input that lost all its documents, or a folder of them, may empty the index.
         replace: Whether the index takes the place of an imported snapshot, which an empty one must not.
+        settle_seconds: Leave files that were changed in the last seconds as they were seen last.
 
     Raises:
         InputError: The input does not exist, or what is published would be lost with it.
     """
     require_input(index.input)
     before = last_inventory(index.workspace, index.build)
-    found = take_inventory(index.input, index.workspace.settings, before)
+    found = take_inventory(index.input, index.workspace.settings, before, settle_seconds)
     if not allow_empty and (refused := mass_deletion(index, found, replace)):
         raise InputError(refused)
     register_batches(instance, sorted(set(found.documents["batch"].to_pylist())))
@@ -135,29 +142,48 @@ class Reconciled:
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def reconcile(defs: dg.Definitions, index: Index, instance: dg.DagsterInstance, wish: Wish | None = None) -> Reconciled:
+def reconcile(
+    defs: dg.Definitions,
+    index: Index,
+    instance: dg.DagsterInstance,
+    wish: Wish | None = None,
+    *,
+    what: str = "graphrag-assets index",
+    tags: Mapping[str, str] | None = None,
+) -> Reconciled:
     """Look at the input, compute what is missing and publish, in runs of this process.
 
-    Runs of earlier processes that were killed are ended first: Dagster would wait for them.
+    The command line, the job that the sensor and the schedules start, and a person who starts that job all call this
+    function. It holds the lease of the index from its beginning to its end. Runs of earlier processes that were killed
+    are ended first: Dagster would wait for them.
 
     Args:
         defs: The project's definitions.
         index: The workspace.
         instance: Where runs and materializations are recorded.
         wish: What else is asked for.
+        what: Who reconciles, for others who find the index busy.
+        tags: Further tags of all runs.
 
     Raises:
         RunFailedError: A run failed; what was published stays.
-        BusyError: Another process of this host is reconciling this workspace.
+        BusyError: Another process, of this host or another one, works on the index.
     """
+    wish = wish or Wish()
     home = Path(instance.root_directory)
     end_dead_runs(instance, home)
-    with alone(home), running(home) as process:
+    seconds = index.workspace.settings.automation.lease_seconds
+    with exclusive(index.storage, what, seconds, wait=wish.wait, waiting=_tell_wait), running(home) as process:
+        own = {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}
         try:
-            return _reconcile(defs, index, instance, {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}, wish or Wish())
+            return _reconcile(defs, index, instance, {**(tags or {}), **own}, wish)
         except BaseException:
             end_runs(instance, [process], "interrupted before the run began its first step")
             raise
+
+
+def _tell_wait(busy: BusyError) -> None:
+    log.warning("waiting, since the index is being worked on by %s", busy.holder.told())
 
 
 def _reconcile(
@@ -173,7 +199,12 @@ def _reconcile(
         wish: What else is asked for.
     """
     restore_history(index, instance)
-    config = _config("inventory", allow_empty=wish.allow_empty, replace_imported=wish.replace)
+    config = _config(
+        "inventory",
+        allow_empty=wish.allow_empty,
+        replace_imported=wish.replace,
+        settle_seconds=wish.settle_seconds,
+    )
     _run(defs, instance, tags, ["input_inventory", "input_files", "rejected_inputs"], [], config)
     inventory = index.build.read("input_inventory")
     prints = Fingerprints(index.workspace, inventory)
@@ -198,7 +229,7 @@ def _reconcile(
     return Reconciled(changes, work, current, new, metadata)
 
 
-def _config(op: str, **values: bool) -> dict[str, Any]:
+def _config(op: str, **values: bool | float) -> dict[str, Any]:
     """Run configuration of one asset."""
     return {"ops": {op: {"config": values}}}
 

@@ -13,8 +13,12 @@ class Wish:
         allow_empty: An input that lost all its documents, or a folder of them, may empty the index.
         recluster: Make all communities afresh, instead of keeping those that there are.
         replace: Take the place of a published snapshot that was imported.
+        wait: Wait for another process that works on the index, instead of giving up.
+        settle_seconds: Leave files that were changed in the last seconds as they were seen last: they may not be whole.
     """
 
     allow_empty: bool = False
     recluster: bool = False
     replace: bool = False
+    wait: bool = False
+    settle_seconds: float = 0.0

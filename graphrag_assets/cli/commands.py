@@ -27,6 +27,7 @@ KINDS = {
     "QueryError": "query",
     "GatewayError": "model",
     "BusyError": "busy",
+    "LeaseLostError": "busy",
     "ExchangeError": "exchange",
     "PipelineMissingError": "settings",
 }

@@ -15,6 +15,7 @@ from graphrag_assets.cli.output import fail, print_json, table
 from graphrag_assets.cli.showing import progress_on_terminal
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.filesystem import require_writable
+from graphrag_assets.storage.lease import exclusive
 from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
 
 #: Examples of a finding that the text output names, and their characters.
@@ -38,7 +39,8 @@ def import_command(workspace: Workspace, folder: Path, *, vectors: VectorPolicy,
             "snapshot",
         )
     require_writable(storage)
-    with progress_on_terminal():
+    seconds = workspace.settings.automation.lease_seconds
+    with exclusive(storage, "graphrag-assets import", seconds), progress_on_terminal():
         done = asyncio.run(import_graphrag(folder, workspace, storage, vectors))
     report = {
         "snapshot": done.manifest.id,

@@ -149,6 +149,7 @@ def export(directory: Path, form: str, snapshot: str | None, root: Path | None, 
 )
 @click.option("--recluster", is_flag=True, help="Make all communities afresh, instead of keeping those that there are.")
 @click.option("--replace", is_flag=True, help="Take the place of an imported snapshot; it is kept.")
+@click.option("--wait", is_flag=True, help="Wait for another process that works on the index, instead of giving up.")
 @click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Most to spend (default: settings).")
 @click.option("--budget-tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings).")
 @_common
@@ -157,6 +158,7 @@ def index(
     allow_empty: bool,
     recluster: bool,
     replace: bool,
+    wait: bool,
     budget: float | None,
     budget_tokens: int | None,
     root: Path | None,
@@ -169,7 +171,7 @@ def index(
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    wish = Wish(allow_empty, recluster, replace)
+    wish = Wish(allow_empty, recluster, replace, wait)
     index_command(_prepare(root, verbose), wish, as_json=as_json, usd=budget, tokens=budget_tokens)
 
 

@@ -12,6 +12,7 @@ import click
 from graphrag_assets.cli.index import open_places
 from graphrag_assets.cli.output import fail, print_json, table
 from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.lease import exclusive
 from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore
 
 
@@ -105,8 +106,9 @@ def rollback_command(workspace: Workspace, snapshot: str, *, as_json: bool) -> N
     """Make an older snapshot the published one again."""
     _, storage = open_places(workspace)
     store = SnapshotStore(storage)
-    _, published = store.head()
-    manifest = store.rollback(snapshot) if snapshot != published else store.get(snapshot)
+    with exclusive(storage, "graphrag-assets snapshots rollback", workspace.settings.automation.lease_seconds):
+        _, published = store.head()
+        manifest = store.rollback(snapshot) if snapshot != published else store.get(snapshot)
     if as_json:
         print_json({"published": manifest.id, "before": published})
     elif snapshot == published:
@@ -126,7 +128,11 @@ def prune_command(workspace: Workspace, *, keep: int | None, days: float | None,
         )
     _, storage = open_places(workspace)
     age = None if days is None else timedelta(days=days)
-    done = prune(storage, keep=keep, older_than=age, dry_run=dry_run)
+    if dry_run:
+        done = prune(storage, keep=keep, older_than=age, dry_run=True)
+    else:
+        with exclusive(storage, "graphrag-assets snapshots prune", workspace.settings.automation.lease_seconds):
+            done = prune(storage, keep=keep, older_than=age)
     told: dict[str, Any] = {"dry_run": dry_run, **asdict(done)}
     if as_json:
         print_json(told | {"snapshots": list(done.snapshots)})

@@ -7,8 +7,9 @@ or a run that died leaves nothing behind. Only files whose size, time or entity 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -76,13 +77,21 @@ def _unchanged(info: FileInfo, seen: Mapping[str, object] | None) -> bool:
     return _tag(info) == seen["etag"] if _tag(info) or seen["etag"] else info.modified == seen["modified"]
 
 
-def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory | None = None) -> Inventory:
+def _unsettled(info: FileInfo, now: float, seconds: float) -> bool:
+    """Whether a file may still be being written. A time far in the future is that of a wrong clock, and tells nothing."""
+    return info.problem is None and abs(now - info.modified) < seconds
+
+
+def take_inventory(
+    filesystem: FileSystem, settings: Settings, before: Inventory | None = None, settle_seconds: float = 0.0
+) -> Inventory:
     """Compare the input with the inventory before.
 
     Args:
         filesystem: The input folder or prefix.
         settings: Input and batch settings.
         before: The last inventory, made with equal input settings; None: read every file.
+        settle_seconds: Files that were changed in the last seconds stay as they were seen last, new ones wait.
 
     Returns:
         The present inventory. Documents keep their batch; new ones fill the newest batch that has room.
@@ -93,15 +102,17 @@ def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory
     files: list[dict[str, object]] = []
     documents: list[dict[str, object]] = []
     rejected: list[dict[str, object]] = []
+    now = time.time()
     listed = list_inputs(filesystem, settings.input)
     progress = Progress("reading the input", len(listed))
     for info in listed:
         seen = seen_files.get(info.path)
-        if seen is not None and _unchanged(info, seen):
+        waits = settle_seconds > 0 and _unsettled(info, now, settle_seconds)
+        if seen is not None and (waits or _unchanged(info, seen)):
             files.append(seen)
             documents += seen_documents.get(info.path, [])
             rejected += seen_rejected.get(info.path, [])
-        else:
+        elif not waits:
             file, found, refused = _read(filesystem, settings, info)
             files.append(file)
             documents += found
@@ -129,19 +140,42 @@ def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory
     )
 
 
+@dataclass(frozen=True)
+class FileChanges:
+    """Files of which a listing shows something else than the inventory before; nothing was read.
+
+    Args:
+        new: Files that were not there.
+        changed: Files of another size, time or entity tag.
+        gone: Paths of files that are no longer there.
+    """
+
+    new: list[FileInfo]
+    changed: list[FileInfo]
+    gone: list[str]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are of each kind."""
+        return {"new": len(self.new), "changed": len(self.changed), "gone": len(self.gone)}
+
+
+def compare_files(listed: Sequence[FileInfo], files: pa.Table | None) -> FileChanges:
+    """Compare a listing with the files of an inventory (input_files); None: there is none."""
+    names = ("size", "modified", "etag")
+    seen: dict[str, dict[str, object]] = {}
+    if files is not None:
+        columns = (files[name].to_pylist() for name in ("file", *names))
+        seen = {file: dict(zip(names, facts, strict=True)) for file, *facts in zip(*columns, strict=True)}
+    new = [info for info in listed if info.path not in seen]
+    changed = [info for info in listed if info.path in seen and not _unchanged(info, seen[info.path])]
+    there = {info.path for info in listed}
+    return FileChanges(new, changed, [path for path in seen if path not in there])
+
+
 def file_changes(filesystem: FileSystem, settings: Settings, before: Inventory | None) -> dict[str, int]:
     """Files by what a listing shows of them, against the inventory before: new, changed, gone. Nothing is read."""
-    seen = {str(row["file"]): row for row in before.files.to_pylist()} if before else {}
-    listed = list_inputs(filesystem, settings.input)
-    new = sum(info.path not in seen for info in listed)
-    changed = sum(info.path in seen and not _unchanged(info, seen[info.path]) for info in listed)
-    return {"new": new, "changed": changed, "gone": len(seen) - (len(listed) - new)}
-
-
-def _known_batches(before: Inventory | None) -> dict[str, str]:
-    if before is None:
-        return {}
-    return dict(zip(before.documents["path"].to_pylist(), before.documents["batch"].to_pylist(), strict=True))
+    return compare_files(list_inputs(filesystem, settings.input), before.files if before else None).counts
 
 
 def _read(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.lease import check
 
 FOLDER = "build"
 
@@ -104,7 +105,9 @@ class BuildArea:
 
         Raises:
             TableContractError: The rows do not match the contract.
+            LeaseLostError: Another process took over the index.
         """
+        check(self.filesystem)
         data = parquet.to_bytes(built.table, CONTRACTS[name], built.fingerprint, built.figures)
         self.filesystem.write(self.path(name, partition), data)
         return len(data)

@@ -10,6 +10,7 @@ import dagster as dg
 from graphrag_assets.storage.build import BuildArea, Built, TableRef
 from graphrag_assets.storage.failures import fails_at_once
 from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.lease import check
 from graphrag_assets.storage.vectors import Marker, VectorStore, database_path, read_marker, write_marker
 
 #: Declared with an asset, but shown by Dagster only where the materialization carries it.
@@ -129,6 +130,7 @@ class LanceVectors(dg.IOManager):
         """Write the vectors of each partition."""
         name = context.asset_key.path[-1]
         for key, built in _single(obj, _keys(context)).items():
+            check(self.filesystem)
             dimension = built.table.schema.field("vector").type.list_size
             store = VectorStore(self.filesystem, built.model, dimension)
             version = store.write(self.tables[name], built.table, key or "")

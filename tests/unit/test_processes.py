@@ -10,12 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from graphrag_assets.automation.processes import PROCESS_TAG, BusyError, alone, end_dead_runs, running
+from graphrag_assets.automation.processes import PROCESS_TAG, end_dead_runs, running
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from graphrag_assets.automation.processes import BusyError, alone, running
+from graphrag_assets.automation.processes import running
 with running(Path(sys.argv[1])) as name:
     print(name, flush=True)
     time.sleep(600)
@@ -80,10 +80,3 @@ def test_runs_of_others_are_left_alone(tmp_path: Path, instance: dg.DagsterInsta
         assert end_dead_runs(instance, tmp_path) == []
     assert [status(instance, run) for run in (own, foreign, mine)] == [dg.DagsterRunStatus.STARTED] * 3
     assert end_dead_runs(instance, tmp_path) == [mine]
-
-
-def test_a_second_process_is_told_that_one_is_at_it(tmp_path: Path) -> None:
-    with alone(tmp_path), pytest.raises(BusyError, match="another graphrag-assets index"), alone(tmp_path):
-        pass
-    with alone(tmp_path):
-        pass
