@@ -33,6 +33,9 @@ class AutomationSettings(Section):
     stale_hours: float = Field(
         24.0, gt=0, description="Hours after which a change of the input that is not published fails a check."
     )
+    alert_failed_share: float = Field(
+        0.0, ge=0, le=1, description="Share of failed text units or reports above which a check warns."
+    )
     lease_seconds: float = Field(
         120.0,
         ge=2,

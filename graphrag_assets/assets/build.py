@@ -13,7 +13,10 @@ from graphrag_assets.assets.extraction import extraction_assets
 from graphrag_assets.assets.graph import graph_assets
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.snapshot import snapshot_assets
-from graphrag_assets.automation.jobs import jobs
+from graphrag_assets.automation.alerts import alert_checks
+from graphrag_assets.automation.jobs import part_jobs, reconcile_job, upkeep_job
+from graphrag_assets.automation.schedules import schedules
+from graphrag_assets.automation.sensors import watch_health_sensor, watch_input_sensor
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.io_managers import LanceVectors, ParquetTables
 
@@ -38,7 +41,10 @@ def build_definitions(workspace: Workspace) -> dg.Definitions:
         ]
     return dg.Definitions(
         assets=assets,
-        jobs=jobs(),
+        asset_checks=alert_checks(workspace),
+        jobs=[reconcile_job(), upkeep_job(), *part_jobs()],
+        schedules=schedules(workspace),
+        sensors=[watch_input_sensor(workspace), watch_health_sensor(workspace)],
         resources={
             "index": index,
             "io_manager": ParquetTables(index.storage),

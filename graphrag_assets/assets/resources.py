@@ -27,6 +27,26 @@ def _workspace(root: str) -> Workspace:
     return load_workspace(root or None)
 
 
+def open_storage(workspace: Workspace) -> FileSystem:
+    """The storage base of a workspace.
+
+    Raises:
+        StorageError: The address cannot be used.
+    """
+    storage = workspace.settings.storage
+    return open_filesystem(workspace.uri(storage.base), storage.endpoint_url, storage.region)
+
+
+def open_input(workspace: Workspace) -> FileSystem:
+    """The input folder or prefix of a workspace.
+
+    Raises:
+        StorageError: The address cannot be used.
+    """
+    folder = workspace.settings.input_storage
+    return open_filesystem(workspace.uri(folder.base_dir), folder.endpoint_url, folder.region, INPUT_BASE)
+
+
 class Index(dg.ConfigurableResource[None]):
     """Where the index lives and what it is made with.
 
@@ -60,14 +80,12 @@ class Index(dg.ConfigurableResource[None]):
     @property
     def storage(self) -> FileSystem:
         """The storage base."""
-        storage = self.workspace.settings.storage
-        return open_filesystem(self.workspace.uri(storage.base), storage.endpoint_url, storage.region)
+        return open_storage(self.workspace)
 
     @property
     def input(self) -> FileSystem:
         """The input folder or prefix."""
-        folder = self.workspace.settings.input_storage
-        return open_filesystem(self.workspace.uri(folder.base_dir), folder.endpoint_url, folder.region, INPUT_BASE)
+        return open_input(self.workspace)
 
     @property
     def build(self) -> BuildArea:

@@ -178,6 +178,12 @@ def file_changes(filesystem: FileSystem, settings: Settings, before: Inventory |
     return compare_files(list_inputs(filesystem, settings.input), before.files if before else None).counts
 
 
+def _known_batches(before: Inventory | None) -> dict[str, str]:
+    if before is None:
+        return {}
+    return dict(zip(before.documents["path"].to_pylist(), before.documents["batch"].to_pylist(), strict=True))
+
+
 def _read(
     filesystem: FileSystem, settings: Settings, info: FileInfo
 ) -> tuple[dict[str, object], list[dict[str, object]], list[dict[str, object]]]:
