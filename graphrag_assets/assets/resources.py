@@ -66,7 +66,7 @@ class Index(dg.ConfigurableResource[None]):
         def tell(busy: BusyError) -> None:
             log.warning("waiting, since the index is being worked on by %s", busy.holder.told())
 
-        run = context.dagster_run
+        run = context.run
         what = f"Dagster run {run.run_id} of {run.job_name}" if run else "a Dagster run"
         seconds = self.workspace.settings.automation.lease_seconds
         with exclusive(self.storage, what, seconds, wait=True, waiting=tell):

@@ -91,8 +91,12 @@ def stale(seen: Look, published: Manifest | None, hours: float, now: float, firs
     if waiting <= hours:
         return Alert(True, figures=figures)
     at = datetime.fromtimestamp(first, UTC).isoformat(timespec="minutes")
-    answers = f"answers come from snapshot {published.id} of {published.created}" if published else "nothing is published"
-    told = f"{seen.told}, since {at}, while {answers}. Run graphrag-assets index or the job reconcile; or switch on the "
+    answers = (
+        f"answers come from snapshot {published.id} of {published.created}" if published else "nothing is published"
+    )
+    told = (
+        f"{seen.told}, since {at}, while {answers}. Run graphrag-assets index or the job reconcile; or switch on the "
+    )
     return Alert(False, told + "sensor watch_input or the schedule nightly", figures)
 
 

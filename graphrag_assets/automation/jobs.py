@@ -53,7 +53,9 @@ def reconcile_op(context: dg.OpExecutionContext, config: ReconcileConfig, index:
     try:
         with limited_by(settings_budget(index.workspace)):
             definitions = build_definitions(index.workspace)
-            done = reconcile(definitions, index, context.instance, wish, what=f"Dagster run {context.run_id}", tags=tags)
+            done = reconcile(
+                definitions, index, context.instance, wish, what=f"Dagster run {context.run_id}", tags=tags
+            )
     except RunFailedError as error:
         run = dg.MetadataValue.dagster_run(error.run_id)
         raise dg.Failure(str(error), metadata={"failed run": run}, allow_retries=False) from error

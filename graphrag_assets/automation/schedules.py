@@ -20,9 +20,7 @@ def schedules(workspace: Workspace) -> list[dg.ScheduleDefinition]:
     """
     automation = workspace.settings.automation
 
-    def declare(
-        name: str, job: str, cron: str, on: bool, description: str, **config: bool
-    ) -> dg.ScheduleDefinition:
+    def declare(name: str, job: str, cron: str, on: bool, description: str, **config: bool) -> dg.ScheduleDefinition:
         config_of_run = {"settle_seconds": automation.settle_seconds, **config}
         try:
             return dg.ScheduleDefinition(

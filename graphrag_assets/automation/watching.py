@@ -77,7 +77,7 @@ def look(workspace: Workspace, source: FileSystem, storage: FileSystem, clean: s
     if work.nothing or (published is not None and "imported" in published.info):
         return Look(state)
     stages = [*work.stages, *work.corpus_stages]
-    told = f"no file changed, but {len(work.batches)} batches and the stages {', '.join(stages)} are not up to date"
+    told = f"no file changed, but {len(work.batches)} batches and the stages {', '.join(stages)} have to be made"
     if not stages:
         told = "no file changed, but the published snapshot is not that of the input and the settings"
     return Look(state, digest_json([_versions(workspace), asdict(work)]), told)
@@ -211,9 +211,7 @@ def _unrest(memory: Memory, seen: Look, now: float, settings: AutomationSettings
     return what + (f" ({len(young)} changed within that time)" if young else "")
 
 
-def _again(
-    memory: Memory, seen: Look, now: float, settings: AutomationSettings, last: LastRun | None
-) -> Decision:
+def _again(memory: Memory, seen: Look, now: float, settings: AutomationSettings, last: LastRun | None) -> Decision:
     """Decide about work that a run was asked for already."""
     if last is not None and last.stopped:
         return Decision(memory, f"{seen.told}; somebody stopped run {last.id}: waiting for a change, or for a person")
