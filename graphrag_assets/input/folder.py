@@ -80,8 +80,11 @@ def list_inputs(filesystem: FileSystem, settings: InputSettings) -> list[FileInf
 
 
 def _printable(info: FileInfo) -> FileInfo:
+    path = printable_path(info.path)
+    if path == info.path and info.problem is None:
+        return info
     problem = info.problem and dataclasses.replace(info.problem, detail=printable_path(info.problem.detail))
-    return dataclasses.replace(info, path=printable_path(info.path), problem=problem)
+    return dataclasses.replace(info, path=path, problem=problem)
 
 
 def read_contents(filesystem: Readable, file: FileInfo, settings: InputSettings) -> tuple[FileContents, bytes | None]:

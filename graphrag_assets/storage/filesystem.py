@@ -158,7 +158,7 @@ class LocalFileSystem:
 
     def _entry(self, path: str, problem: Problem | None) -> FileInfo:
         """The entry at a path; one that cannot be read has no size, and the time of its own, not of a link's target."""
-        name = Path(path).relative_to(self.root).as_posix()
+        name = path[len(self.base.rstrip("/")) + 1 :]  # not through pathlib, which is most of the cost of 100,000 files
         try:
             found = os.stat(path, follow_symlinks=problem is None)
         except OSError as error:  # gone since it was listed
