@@ -6,7 +6,7 @@ REFERENCE := .venv-reference
 ROOT ?= examples/demo
 PORT ?= 3000
 
-.PHONY: help install demo ui test test-slow test-all reference lint types check lock bench clean
+.PHONY: help install demo ui test test-slow test-all reference lint types check lock bench pictures clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,9 @@ lock: ## Lock the newest versions that pyproject.toml allows (needs uv)
 
 bench: $(VENV)/.installed-dev ## Measure indexing against the simulated model
 	$(BIN)/python bench/index.py
+
+pictures: $(VENV)/.installed-dev ## Take the pictures of docs/dagster.md anew (needs Chromium)
+	$(BIN)/python -m tests.browser.pictures
 
 clean: ## Remove the environment and what the demo made
 	rm -rf $(VENV) $(REFERENCE) examples/demo/output examples/demo/.dagster examples/demo/.cache

@@ -46,7 +46,9 @@ def main() -> None:
         for number in range(count):
             file = root / "input" / f"{number // 1000:04d}" / f"{number:07d}.txt"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(f"Document {number} says what it says about the bridge, and no more than that, since it is short.")
+            file.write_text(
+                f"Document {number} says what it says about the bridge, and no more than that, since it is short."
+            )
         workspace = load_workspace(root)
         source, storage = open_filesystem(str(root / "input")), open_filesystem(str(root / "output"))
         area = BuildArea(storage)

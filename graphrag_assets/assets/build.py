@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from datetime import timedelta
+from functools import partial
 
 import dagster as dg
 
@@ -19,6 +21,18 @@ from graphrag_assets.automation.schedules import schedules
 from graphrag_assets.automation.sensors import watch_health_sensor, watch_input_sensor
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.io_managers import LanceVectors, ParquetTables
+
+#: Hours that a nightly run may take.
+NIGHT = 2
+
+
+def _looked_at_nightly(workspace: Workspace, spec: dg.AssetSpec) -> dg.AssetSpec:
+    """The one freshness that Dagster's own policies describe: every reconcile takes the inventory, changed or not."""
+    if spec.key != dg.AssetKey("input_inventory"):
+        return spec
+    window = timedelta(hours=workspace.settings.automation.stale_hours + NIGHT)
+    fresh: dg.AssetSpec = dg.apply_freshness_policy(spec, dg.FreshnessPolicy.time_window(fail_window=window))
+    return fresh
 
 
 def build_definitions(workspace: Workspace) -> dg.Definitions:
@@ -39,6 +53,8 @@ def build_definitions(workspace: Workspace) -> dg.Definitions:
             *embedding_assets(workspace),
             *snapshot_assets(workspace),
         ]
+        if workspace.settings.automation.nightly:
+            assets = list(dg.map_asset_specs(partial(_looked_at_nightly, workspace), assets))
     return dg.Definitions(
         assets=assets,
         asset_checks=alert_checks(workspace),

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Self
+from typing import Any
 
 import dagster as dg
 
@@ -57,7 +57,7 @@ class Index(dg.ConfigurableResource[None]):
     root: str = ""
 
     @contextmanager
-    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Any]:
         """A run holds the lease of the index from its beginning to its end, and waits for it where another one has it.
 
         So whatever is materialized by hand, in whatever process of whatever host, never mixes with a reconcile.

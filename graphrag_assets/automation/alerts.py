@@ -82,10 +82,9 @@ def stale(seen: Look, published: Manifest | None, hours: float, now: float, firs
     """
     if not seen.missing:
         return Alert(True, figures={"hours_waiting": 0.0})
-    since = published and datetime.fromisoformat(published.created).timestamp()
     if first is None:
-        oldest = min(seen.modified, default=now if since is None else since)
-        first = max(oldest, since or 0.0)
+        created = datetime.fromisoformat(published.created).timestamp() if published else 0.0
+        first = max(min(seen.modified, default=created or now), created)
     waiting = max(0.0, (now - first) / 3600)
     figures = {"hours_waiting": round(waiting, 2)}
     if waiting <= hours:
@@ -104,7 +103,9 @@ def failures(storage: FileSystem, published: Manifest | None, most: float) -> Al
     """Whether too many rows of the published snapshot failed."""
     if published is None:
         return Alert(True)
-    lines, figures, passed = [], {}, True
+    lines: list[str] = []
+    figures: dict[str, float] = {}
+    passed = True
     for name in ("text_units", "community_reports"):
         rows = read_table(storage, published.tables[name].path, ["status", "reason"])
         reasons = Counter(

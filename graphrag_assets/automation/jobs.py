@@ -17,6 +17,9 @@ STAGE_TAG = "graphrag/stage"
 #: Tag of the runs that a run of the job reconcile makes: the id of that run.
 RECONCILE_TAG = "graphrag/reconcile"
 
+#: Tags by which the UI tells who started a run.
+STARTED_BY = ("dagster/sensor_name", "dagster/schedule_name")
+
 RECONCILE, UPKEEP = "reconcile", "upkeep"
 RECONCILE_OP = "reconcile_index"
 
@@ -48,7 +51,8 @@ def reconcile_op(context: dg.OpExecutionContext, config: ReconcileConfig, index:
     from graphrag_assets.llm.budget import limited_by
 
     wish = Wish(config.allow_empty, config.recluster, config.replace_imported, True, config.settle_seconds)
-    tags = {RECONCILE_TAG: context.run_id}
+    by = {name: value for name, value in context.run.tags.items() if name in STARTED_BY}
+    tags = {RECONCILE_TAG: context.run_id, **by}
     context.log.info(f"The runs of this reconcile: /runs?q=tag:{RECONCILE_TAG}={context.run_id}")
     try:
         with limited_by(settings_budget(index.workspace)):
