@@ -22,7 +22,7 @@ from graphrag_assets.storage.filesystem import open_filesystem
 from graphrag_assets.storage.snapshots import SnapshotStore
 from tests.browser.test_ui import Ui, start, wait_for
 from tests.llmsim_server import LlmSim
-from tests.pipeline.workspaces import DEMO, FIVE_DOCUMENTS, REPOSITORY, command, demo_texts, make_workspace, simulated
+from tests.pipeline.workspaces import DEMO, FIVE_DOCUMENTS, REPOSITORY, demo_texts, make_workspace, simulated
 
 IMAGES = REPOSITORY / "docs" / "images"
 GROUPS = ("input", "extraction", "graph", "communities", "embeddings", "published")
@@ -90,7 +90,7 @@ def story(folder: Path) -> None:
         settled(ui, None)
         groups = ",".join(f"global@global:{group}" for group in GROUPS)
         picture(ui, f"/asset-groups?expanded={groups}", "asset-graph.png", 1900, 1300)
-        picture(ui, "/assets/entities?view=overview", "asset-metadata.png", 1500, 1250)
+        picture(ui, "/assets/entities?view=overview", "asset-metadata.png", 1500, 2000)
         picture(ui, "/assets/text_units?view=partitions&partition=batch-000002", "partitions.png", 1500, 700)
         before = published(ui)
         (root / "input" / "notes" / "bridge-warden.txt").write_text(ADDED)
@@ -109,25 +109,35 @@ def story(folder: Path) -> None:
         settled(ui, before)
         picture(ui, "/assets/documents?view=events", "story-5-batches.png")
         picture(ui, "/assets/index_snapshot?view=events", "story-6-snapshots.png")
-        picture(ui, "/assets/index_snapshot?view=lineage", "story-7-lineage.png", 1700, 1100)
+        lineage = "/assets/text_units?view=lineage&lineageScope=downstream&lineageDepth=6"
+        picture(ui, lineage, "story-7-lineage.png", 1700, 1000)
         picture(ui, "/automation", "automation.png", 1500, 500)
     finally:
         ui.stop()
 
 
 def failure(folder: Path) -> None:
-    """A model declines to answer for some text units, of which none may fail: nothing is published."""
+    """A model declines to answer for some text units, of which none may fail: nothing is published, and one sees why."""
     sim = LlmSim()
     folder.mkdir()
     try:
-        sim.config(faults={"refusal": 0.5}, seed=4)
-        settings = simulated(sim, checks={"max_failed_share": 0.0}, chunking={"size": 200, "overlap": 0})
-        root = make_workspace(folder / "demo", demo_texts(*FIVE_DOCUMENTS), **settings)
-        assert command("index", "--root", root).code != 0, "nothing failed"
+        sim.config(faults={"refusal": 0.4}, fault_kinds=["extract"], seed=4)
+        automation = {"watch_input": True, "watch_seconds": 10, "settle_seconds": 10, "retries": 1, "retry_seconds": 20}
+        root = make_workspace(
+            folder / "demo",
+            demo_texts(*FIVE_DOCUMENTS),
+            **simulated(sim, checks={"max_failed_share": 0.0}, automation=automation),
+        )
         ui = start(root, folder)
         try:
+
+            def failed() -> str | None:
+                found = [r["runId"] for r in runs(ui) if r["jobName"] == "reconcile" and r["status"] == "FAILURE"]
+                return found[0] if found else None
+
+            run = wait_for(failed, 300, ui.log)
             picture(ui, "/assets/index_snapshot?view=checks&checkDetail=failed_text_units", "checks.png")
-            picture(ui, "/runs", "story-8-failed-run.png", 1500, 500)
+            picture(ui, f"/runs/{run}", "story-8-failed-run.png", 1500, 1000)
         finally:
             ui.stop()
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from graphrag_assets.storage.filesystem import open_filesystem
+from graphrag_assets.storage.lease import holder
 from graphrag_assets.storage.snapshots import SnapshotStore
 from tests.browser.test_ui import Ui, start, wait_for
 from tests.pipeline.workspaces import FIVE_DOCUMENTS, command, demo_texts, make_workspace, rows, write_document
@@ -158,6 +161,18 @@ def test_double_triggers_are_harmless(ui: Ui) -> None:
     settled(ui, before)
     assert len(SnapshotStore(open_filesystem(str(ui.root / "output"))).all()) == made + 1
     assert {run["status"] for run in runs(ui)} == {"SUCCESS"}
+
+
+def test_a_killed_run_is_made_again(ui: Ui) -> None:
+    """The process of the run dies in the middle: nobody has to do anything."""
+    storage, before = open_filesystem(str(ui.root / "output")), published(ui)
+    write_document(ui.root, "killed.txt", "Amaranth Quill sold the Lantern Bridge to the Ferryman Ottokar.")
+    working = wait_for(lambda: holder(storage), 120, ui.log)
+    time.sleep(3)
+    os.kill(working.pid, signal.SIGKILL)
+    settled(ui, before)
+    assert "killed.txt" in titles(ui)
+    assert "FAILURE" in {run["status"] for run in runs(ui)}
 
 
 def test_the_alerts_pass(ui: Ui) -> None:

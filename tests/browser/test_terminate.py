@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from graphrag_assets.storage.filesystem import open_filesystem
+from graphrag_assets.storage.lease import holder
 from tests.browser.test_ui import start, wait_for
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import assert_equal_indexes, demo_texts, index, make_workspace, simulated
@@ -50,16 +52,25 @@ def test_what_is_finished_is_kept(tmp_path: Path, llmsim: LlmSim) -> None:
 
         inventory = launch("take_inventory")
         assert wait_for(lambda: ended(inventory), 120, ui.log) == "SUCCESS"
-        run = launch("index_batches", **{"dagster/partition": "batch-000001"})
-        wait_for(lambda: llmsim.requests > 6, 120, ui.log)
-        asked = time.monotonic()
-        answer = ui.ask(TERMINATE, run=run)["terminateRun"]
-        assert answer["__typename"] == "TerminateRunSuccess", answer
-        assert wait_for(lambda: ended(run), 60, ui.log) == "CANCELED"
-        assert time.monotonic() - asked < 20
-        sent = llmsim.requests
-        time.sleep(3)
-        assert llmsim.requests == sent, "the run went on asking the model"
+
+        def terminated(run: str) -> None:
+            before = llmsim.requests
+            wait_for(lambda: llmsim.requests > before + 6, 120, ui.log)
+            asked = time.monotonic()
+            answer = ui.ask(TERMINATE, run=run)["terminateRun"]
+            assert answer["__typename"] == "TerminateRunSuccess", answer
+            assert wait_for(lambda: ended(run), 60, ui.log) == "CANCELED"
+            assert time.monotonic() - asked < 20
+            sent = llmsim.requests
+            time.sleep(3)
+            assert llmsim.requests == sent, "the run went on asking the model"
+            assert holder(storage) is None, "others may work on the index"
+
+        storage = open_filesystem(str(root / "output"))
+        terminated(launch("index_batches", **{"dagster/partition": "batch-000001"}))
+        terminated(launch("reconcile"))
+        found = ui.ask("{runsOrError {... on Runs {results {status}}}}")["runsOrError"]["results"]
+        assert {run["status"] for run in found} <= {"SUCCESS", "CANCELED", "FAILURE"}, "the runs inside ended as well"
     finally:
         ui.stop()
     llmsim.config(latency=0.0)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from graphrag_assets.assets.snapshot import SNAPSHOT, TABLES_CHECK
+from graphrag_assets.automation.alerts import FAILED, FRESH
 from graphrag_assets.indexing.validation import CHECKS
 from tests.pipeline.workspaces import arguments, command, demo_texts, environment, make_workspace
 
@@ -189,7 +190,8 @@ def test_every_check_passed(ui: Ui) -> None:
         for check in node["assetChecksOrError"]["checks"]
     }
     expected = {(check.asset or SNAPSHOT, check.name): (check.blocking, "SUCCEEDED") for check in CHECKS}
-    assert states == expected | {(SNAPSHOT, TABLES_CHECK): (True, "SUCCEEDED")}
+    alerts = {(SNAPSHOT, name): (False, "SUCCEEDED") for name in (FRESH, FAILED)}
+    assert states == expected | {(SNAPSHOT, TABLES_CHECK): (True, "SUCCEEDED")} | alerts
 
 
 def test_the_daemon_runs(ui: Ui) -> None:
