@@ -24,6 +24,9 @@ from tests.browser.test_ui import Ui, start, wait_for
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import DEMO, FIVE_DOCUMENTS, REPOSITORY, demo_texts, make_workspace, simulated
 
+#: How often a page is rendered before giving up.
+ATTEMPTS = 4
+
 IMAGES = REPOSITORY / "docs" / "images"
 GROUPS = ("input", "extraction", "graph", "communities", "embeddings", "published")
 SENSOR = {"repositoryName": "__repository__", "repositoryLocationName": "graphrag", "sensorName": "watch_input"}
@@ -48,14 +51,24 @@ def browser() -> str:
 
 
 def picture(ui: Ui, path: str, name: str, width: int = 1500, height: int = 950) -> None:
-    """Render a page of the UI into docs/images."""
+    """Render a page of the UI into docs/images; a browser that hangs is started again."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            _render(ui.url + path, IMAGES / name, width, height)
+            break
+        except subprocess.TimeoutExpired:
+            if attempt == ATTEMPTS:
+                raise
+    print(f"docs/images/{name}", flush=True)
+
+
+def _render(url: str, target: Path, width: int, height: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         arguments = [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic"]
         arguments += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
         arguments += [f"--user-data-dir={folder}/profile", f"--window-size={width},{height}", "--hide-scrollbars"]
-        arguments += ["--virtual-time-budget=40000", f"--screenshot={IMAGES / name}", ui.url + path]
-        subprocess.run(arguments, check=True, capture_output=True, timeout=240, env=os.environ | {"HOME": folder})
-    print(f"docs/images/{name}", flush=True)
+        arguments += ["--virtual-time-budget=40000", f"--screenshot={target}", url]
+        subprocess.run(arguments, check=True, capture_output=True, timeout=90, env=os.environ | {"HOME": folder})
 
 
 def published(ui: Ui) -> str | None:

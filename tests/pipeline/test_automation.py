@@ -168,6 +168,8 @@ def test_while_another_works_the_sensor_skips(daemon: Daemon) -> None:
     assert reason(daemon.tick()) == f"skipped: run {run.run_id} of the job reconcile is started"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_run_that_failed_is_tried_again(tmp_path: Path, llmsim: LlmSim) -> None:
     """The model does not answer, then it does: back-off between the runs, and nothing is paid twice."""
     retrying = {"retry_seconds": 0.01, "retries": 2, "settle_seconds": 0}
@@ -222,6 +224,8 @@ def test_alerts_between_publications(daemon: Daemon) -> None:
     assert daemon.alerts() == {"input_is_published": (True, ""), "nothing_failed": (True, "")}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_upkeep(daemon: Daemon) -> None:
     """The weekly schedule's job: communities afresh, and old snapshots go."""
     daemon.until_rest()
