@@ -28,7 +28,6 @@ from tests.pipeline.workspaces import DEMO, FIVE_DOCUMENTS, REPOSITORY, demo_tex
 ATTEMPTS = 4
 
 IMAGES = REPOSITORY / "docs" / "images"
-GROUPS = ("input", "extraction", "graph", "communities", "embeddings", "published")
 SENSOR = {"repositoryName": "__repository__", "repositoryLocationName": "graphrag", "sensorName": "watch_input"}
 TICKS = """
     query($s: SensorSelector!) {sensorOrError(sensorSelector: $s) {... on Sensor
@@ -101,8 +100,8 @@ def story(folder: Path) -> None:
     ui = start(root, folder)
     try:
         settled(ui, None)
-        groups = ",".join(f"global@global:{group}" for group in GROUPS)
-        picture(ui, f"/asset-groups?expanded={groups}", "asset-graph.png", 1900, 1300)
+        graph = "/assets/index_snapshot?view=lineage&lineageScope=upstream&lineageDepth=10"
+        picture(ui, graph, "asset-graph.png", 1700, 1000)
         picture(ui, "/assets/entities?view=overview", "asset-metadata.png", 1500, 2000)
         picture(ui, "/assets/text_units?view=partitions&partition=batch-000002", "partitions.png", 1500, 700)
         before = published(ui)
@@ -134,7 +133,7 @@ def failure(folder: Path) -> None:
     sim = LlmSim()
     folder.mkdir()
     try:
-        sim.config(faults={"refusal": 0.4}, fault_kinds=["extract"], seed=4)
+        sim.config(poison="whistle at Skarne Edge blew", poison_fault="refusal")  # words of one of the texts
         automation = {"watch_input": True, "watch_seconds": 10, "settle_seconds": 10, "retries": 1, "retry_seconds": 20}
         root = make_workspace(
             folder / "demo",
