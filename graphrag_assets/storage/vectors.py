@@ -62,13 +62,7 @@ def connect(filesystem: FileSystem, path: str) -> lancedb.DBConnection:
     """Open a LanceDB database below a storage base."""
     options: dict[str, str] | None = None
     if isinstance(filesystem, S3FileSystem):
-        options = {"region": filesystem.region}
-        if filesystem.endpoint_url:
-            options |= {
-                "endpoint": filesystem.endpoint_url,
-                "allow_http": str(filesystem.endpoint_url.startswith("http://")).lower(),
-                "virtual_hosted_style_request": "false",
-            }
+        options = filesystem.place.lance_options()
     else:
         os.makedirs(filesystem.uri(path), exist_ok=True)
     database: lancedb.DBConnection = load_lancedb().connect(
