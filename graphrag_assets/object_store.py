@@ -31,7 +31,7 @@ _GAVE_UP = re.compile(
     r"RetryErrorImpl\b.*?\binner:\s*(?:Status\s*\{\s*status:\s*(?:5\d\d|429|408)\b|Http\b)", re.DOTALL
 )
 
-_REFUSED = re.compile(r"\b(401 Unauthorized|403 Forbidden)\b")
+_REFUSED = re.compile(r"\b(401 Unauthorized|403 Forbidden|status: 40[13])\b|<Code>AccessDenied</Code>")
 
 
 class AddressError(ValueError):
@@ -121,9 +121,7 @@ class ObjectStore:
             client["allow_http"] = self.endpoint.startswith("http://")
         repeats = MAX_RETRIES if max_retries is None else max_retries
         retry: Any = {"max_retries": repeats, "retry_timeout": timedelta(seconds=RETRY_SECONDS)}
-        return S3Store(
-            self.bucket, credential_provider=provider, client_options=client, retry_config=retry, **options
-        )
+        return S3Store(self.bucket, credential_provider=provider, client_options=client, retry_config=retry, **options)
 
     def lance_options(self) -> dict[str, str]:
         """The same for LanceDB, which looks for credentials by the same chain itself."""
@@ -172,7 +170,7 @@ _ALL_RIGHTS = "the rights to list, read, write and delete below it"
 
 _NO_CREDENTIALS = "no credentials were found ({}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 
-_REACHED = re.compile(r"error sending request|tcp connect error|dns error|Connection refused", re.IGNORECASE)
+_REACHED = re.compile(r"error sending request|tcp connect error|dns error|connection (refused|reset)", re.IGNORECASE)
 
 _BODY = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 
@@ -180,6 +178,16 @@ _BODY = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 def passes(error: BaseException) -> bool:
     """Whether a client gave up on something that may pass: a busy server, a broken connection."""
     return bool(_GAVE_UP.search(str(error)))
+
+
+def went_unanswered(error: BaseException | None) -> bool:
+    """Whether the connection broke under a request that a client sends only once, since it may have been carried out."""
+    return bool(re.search(r"\bretries:\s*0,.*?\binner:\s*Http\b", str(error), re.DOTALL))
+
+
+def is_told_by_client(error: BaseException) -> bool:
+    """Whether an error that LanceDB raises is one of its object store client."""
+    return bool(re.search(r'store:\s*"S3"|Generic S3 error|RetryErrorImpl', str(error)))
 
 
 def server_said(error: BaseException) -> str:

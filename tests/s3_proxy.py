@@ -144,9 +144,7 @@ class S3Proxy:
             given = {k: v for k, v in answer.getheaders() if k.lower() not in ("connection", "transfer-encoding")}
         finally:
             connection.close()
-        self.requests.append(
-            Request(request.method, request.path, request.query, conditional, len(body), len(data))
-        )
+        self.requests.append(Request(request.method, request.path, request.query, conditional, len(body), len(data)))
         if fault is not None and fault.kind == "lost":
             return self._reset(handler)
         return self._answer(handler, answer.status, given, data, cut=fault is not None and fault.kind == "cut")

@@ -97,7 +97,8 @@ class Index:
             QueryError: It is no query that reads, or the database refuses it.
         """
         with self.connection() as connection:
-            return select(connection, query).read_all()
+            with engine.telling():
+                return select(connection, query).read_all()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Record]:
         """Run one SQL query over the views of the snapshot; safe to call from several threads.
@@ -111,9 +112,10 @@ class Index:
         """
         cursor = self._connection().cursor()
         try:
-            cursor.execute(sql, list(parameters))
-            names = [column[0] for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            with engine.telling():
+                cursor.execute(sql, list(parameters))
+                names = [column[0] for column in cursor.description or ()]
+                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         finally:
             cursor.close()
 
@@ -250,9 +252,10 @@ def _create_views(
             connection.register("absent", contract.empty())
             connection.execute(f'create table "{contract.name}" as select * from absent')
             connection.unregister("absent")
-        else:
-            address = filesystem.uri(file.path).replace("'", "''")
-            rows = f"select * from read_parquet('{address}')"
+            continue
+        address = filesystem.uri(file.path).replace("'", "''")
+        rows = f"select * from read_parquet('{address}')"
+        with engine.telling():
             shown = scope.restrict(connection, contract.name, rows) if scope is not None else rows
             connection.execute(f'create view "{contract.name}" as {shown}')
 

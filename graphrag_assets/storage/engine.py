@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.machine import cores
-from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.filesystem import FileSystem, StorageError
 from graphrag_assets.storage.s3 import S3FileSystem
 
 if TYPE_CHECKING:
     import duckdb
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Raise what the object store's errors say, where DuckDB wraps them in errors of its own.
+
+    Raises:
+        StorageError: A file cannot be read.
+    """
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        said = re.search(r"StorageError: (.*)", str(error))
+        if said is None:
+            raise
+        raise StorageError(said.group(1)) from error
 
 
 def connect(filesystem: FileSystem | None = None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
@@ -78,7 +99,8 @@ def _duckdb_filesystem(source: S3FileSystem) -> Any:
             count = left if count is None or count < 0 else min(count, left)
             if count <= 0:
                 return b""
-            data = bytes(obstore.get_range(source.store, self.path, start=position, length=count))
+            with source.reading():
+                data = bytes(obstore.get_range(source.store, self.path, start=position, length=count))
             self._local.position = position + len(data)
             return data
 
@@ -101,13 +123,17 @@ def _duckdb_filesystem(source: S3FileSystem) -> Any:
 
         def _open(self, path: str, mode: str = "rb", **_: object) -> File:
             key = self._key(path)
-            return File(key, obstore.head(source.store, key))
+            return File(key, self._head(key))
+
+        def _head(self, key: str) -> Any:
+            with source.reading():
+                return obstore.head(source.store, key)
 
         def open(self, path: str, mode: str = "rb", **_: object) -> File:
             return self._open(path, mode)
 
         def info(self, path: str, **_: object) -> dict[str, object]:
-            meta = obstore.head(source.store, self._key(path))
+            meta = self._head(self._key(path))
             return {"name": path, "size": meta["size"], "type": "file", "ETag": meta["e_tag"]}
 
         def exists(self, path: str, **_: object) -> bool:
@@ -121,6 +147,6 @@ def _duckdb_filesystem(source: S3FileSystem) -> Any:
             return self.exists(path)
 
         def modified(self, path: str) -> Any:
-            return obstore.head(source.store, self._key(path))["last_modified"]
+            return self._head(self._key(path))["last_modified"]
 
     return ObjectStoreFileSystem()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from graphrag_assets.object_store import AddressError, ObjectStore, passes
+from graphrag_assets.object_store import AddressError, ObjectStore, is_told_by_client, passes, went_unanswered
 from graphrag_assets.storage.filesystem import STORAGE_BASE, FileInfo, StorageError
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 #: Name of the metadata by which a writer knows a file that it created.
 _WRITER = "graphrag-writer"
 
-#: How often a file that must be new is sent, where the answers are lost; seconds between.
-_CREATIONS, _PAUSE = 5, 0.2
+#: How often a request that went unanswered is sent; seconds between.
+_SENDINGS, _PAUSE = 5, 0.2
 
 
 class S3FileSystem:
@@ -63,6 +63,22 @@ class S3FileSystem:
         except AddressError as error:
             raise StorageError(f"{self.setting}: {self.base}: {error}") from error
         except BaseError as error:
+            raise self.unusable(error) from error
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """The same for what LanceDB raises, whose errors have no types of their own.
+
+        Raises:
+            StorageError: The place cannot be used.
+        """
+        try:
+            yield
+        except (StorageError, FileNotFoundError):
+            raise
+        except Exception as error:
+            if not is_told_by_client(error):
+                raise
             raise self.unusable(error) from error
 
     def unusable(self, error: BaseException) -> StorageError:
@@ -127,22 +143,37 @@ class S3FileSystem:
         from obstore.exceptions import AlreadyExistsError
 
         writer = uuid.uuid4().hex
-        for attempt in range(1, _CREATIONS + 1):
+
+        def put() -> None:
+            obstore.put(self.store, path, data, mode="create", use_multipart=False, attributes={_WRITER: writer})
+
+        for attempt in range(1, _SENDINGS + 1):
             try:
-                with self.reading():
-                    mark = {_WRITER: writer}
-                    obstore.put(self.store, path, data, mode="create", use_multipart=False, attributes=mark)
-                    return
+                return self._send(put)
             except FileNotFoundError as error:  # no bucket
                 raise self.unusable(error) from error
             except AlreadyExistsError as error:
                 found = self._writer(path)
                 if found == writer:
-                    return
-                if found is not None or attempt == _CREATIONS:
+                    return None
+                if found is not None or attempt == _SENDINGS:
                     raise FileExistsError(f"{self.base}/{path} exists") from error
+                time.sleep(_PAUSE)  # two writers at once may both be refused
+        return None
+
+    def _send(self, request: Callable[[], object]) -> None:
+        """Send a request of a kind that the client does not repeat, again where it went unanswered.
+
+        Raises:
+            StorageError: The place cannot be used.
+        """
+        for attempt in range(1, _SENDINGS + 1):
+            try:
+                with self.reading():
+                    request()
+                    return
             except StorageError as error:
-                if not error.passing or attempt == _CREATIONS:
+                if attempt == _SENDINGS or not went_unanswered(error.__cause__):
                     raise
             time.sleep(_PAUSE * attempt)
 
@@ -168,8 +199,7 @@ class S3FileSystem:
         import obstore
 
         try:
-            with self.reading():
-                obstore.delete(self.store, path)
+            self._send(lambda: obstore.delete(self.store, path))
         except FileNotFoundError:
             return
 
