@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from obstore.store import S3Store
+    from obstore.store import ClientConfig, S3Store
 
 #: Requests that failed for a passing reason (5xx, 429, a broken or silent connection) are sent again, for so long and so
 #: often. LanceDB gets the same figures.
@@ -114,7 +114,7 @@ class ObjectStore:
             raise
         except Exception as error:  # of boto3: nothing found, or a role that cannot be had
             raise AddressError(_NO_CREDENTIALS.format(error)) from error
-        client: dict[str, Any] = {"timeout": f"{REQUEST_SECONDS}s", "read_timeout": f"{SILENT_SECONDS}s"}
+        client: ClientConfig = {"timeout": f"{REQUEST_SECONDS}s", "read_timeout": f"{SILENT_SECONDS}s"}
         options: dict[str, Any] = {"region": self.region, "prefix": self.prefix or None}
         if self.endpoint:
             options["endpoint"] = self.endpoint

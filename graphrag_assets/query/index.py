@@ -96,9 +96,8 @@ class Index:
         Raises:
             QueryError: It is no query that reads, or the database refuses it.
         """
-        with self.connection() as connection:
-            with engine.telling():
-                return select(connection, query).read_all()
+        with self.connection() as connection, engine.telling():
+            return select(connection, query).read_all()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Record]:
         """Run one SQL query over the views of the snapshot; safe to call from several threads.

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import wraps
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
@@ -136,13 +136,13 @@ def _stream(data: pa.Table) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(data.schema, data.to_batches(max_chunksize=_ROWS_IN_A_PIECE))
 
 
-def _told(method: Callable[Concatenate[VectorStore, P], T]) -> Callable[Concatenate[VectorStore, P], T]:
+def _told(method: Callable[P, T]) -> Callable[P, T]:
     """Decorate a method of the store with :func:`telling`."""
 
     @wraps(method)
-    def guarded(store: VectorStore, *args: P.args, **named: P.kwargs) -> T:
-        with telling(store.filesystem):
-            return method(store, *args, **named)
+    def guarded(*args: P.args, **named: P.kwargs) -> T:
+        with telling(cast(VectorStore, args[0]).filesystem):
+            return method(*args, **named)
 
     return guarded
 
