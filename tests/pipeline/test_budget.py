@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import (
     assert_equal_indexes,
@@ -17,6 +19,8 @@ from tests.pipeline.workspaces import (
     manifest,
     simulated,
 )
+
+pytestmark = pytest.mark.storage
 
 TEXTS = ("minutes/railway-board-2032-08-11.md", "notes/interview-edda-lindrow.md")
 PRICES = {"input_per_million": 1.0, "output_per_million": 4.0}

@@ -27,6 +27,8 @@ from tests.pipeline.workspaces import (
     simulated,
 )
 
+pytestmark = pytest.mark.storage
+
 INVENTORY = ("input_inventory", "input_files", "rejected_inputs")
 #: Assets that are made for each batch, as Parquet files.
 BATCH_TABLES = ("documents", "text_units", *STAGE_ASSETS["extraction"])

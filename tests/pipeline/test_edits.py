@@ -22,6 +22,8 @@ from tests.pipeline.workspaces import (
     write_document,
 )
 
+pytestmark = pytest.mark.storage
+
 FIRST = ("letters/2031-10-23-castellan-to-maske.txt", "letters/2032-05-08-verrall-to-courant.txt")
 ADDED = "news/2032-06-08-quarry-strike.txt"
 

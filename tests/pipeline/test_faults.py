@@ -25,6 +25,8 @@ from tests.pipeline.workspaces import (
     write_document,
 )
 
+pytestmark = pytest.mark.storage
+
 DOCUMENTS = (
     "letters/2031-10-23-castellan-to-maske.txt",
     "letters/2032-05-08-verrall-to-courant.txt",

@@ -25,6 +25,8 @@ from tests.pipeline.workspaces import (
     simulated,
 )
 
+pytestmark = pytest.mark.storage
+
 KEPT = "Interrupted; what is finished is kept, run the same command again to go on"
 TEXTS = ("minutes/railway-board-2032-08-11.md", "notes/interview-edda-lindrow.md")
 

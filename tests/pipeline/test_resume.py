@@ -19,6 +19,8 @@ from tests.pipeline.workspaces import (
     simulated,
 )
 
+pytestmark = pytest.mark.storage
+
 IN_FLIGHT = 4
 
 

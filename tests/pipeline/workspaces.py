@@ -19,13 +19,14 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from click.testing import CliRunner
 
 from graphrag_assets.storage.filesystem import open_filesystem
+from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
 from graphrag_assets.storage.vectors import open_vectors
 from tests.llmsim_server import LlmSim
+from tests.storage_elsewhere import storage_settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEMO = REPOSITORY / "examples" / "demo"
@@ -111,7 +112,7 @@ def make_workspace(root: Path, documents: Mapping[str, str], **settings: Any) ->
     root.mkdir(parents=True, exist_ok=True)
     for path, text in documents.items():
         write_document(root, path, text)
-    (root / "settings.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    (root / "settings.yaml").write_text(json.dumps(storage_settings(root) | settings), encoding="utf-8")
     return root
 
 
@@ -165,7 +166,8 @@ def manifest(root: Path) -> Manifest:
 
 def published_files(root: Path) -> dict[str, bytes]:
     """The published Parquet files by table."""
-    files = {name: (root / "output" / file.path).read_bytes() for name, file in manifest(root).tables.items()}
+    storage = open_filesystem(str(root / "output"))
+    files = {name: storage.read(file.path) for name, file in manifest(root).tables.items()}
     assert len(files) > 10
     return files
 
@@ -185,7 +187,7 @@ def vector_hashes(root: Path) -> dict[str, tuple[int, str]]:
 
 def table(root: Path, name: str) -> pa.Table:
     """A published table."""
-    return pq.read_table(root / "output" / manifest(root).tables[name].path)
+    return read_table(open_filesystem(str(root / "output")), manifest(root).tables[name].path)
 
 
 def rows(root: Path, name: str) -> list[dict[str, Any]]:

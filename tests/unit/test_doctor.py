@@ -20,6 +20,8 @@ from graphrag_assets.cli.init import init_workspace
 from graphrag_assets.settings import Workspace
 from graphrag_assets.settings_file import load_workspace
 
+pytestmark = pytest.mark.storage
+
 ENGLISH = "The council met on Monday and decided that the old bridge should be repaired before the winter. " * 5
 GERMAN = "Der Rat traf sich am Montag und beschloss, dass die alte Brücke noch vor dem Winter repariert wird. " * 5
 
@@ -151,11 +153,13 @@ def test_language_against_the_embedded_model(tmp_path: Path) -> None:
 # --- storage and cache -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.local_disk
 def test_storage_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert [f.status for f in only(tmp_path, "storage", "storage: {base: file/below}")] == ["fail"]
 
 
+@pytest.mark.local_disk
 def test_storage_without_conditional_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Careless(doctor_workspace.LocalFileSystem):
         def create(self, path: str, data: bytes) -> None:
