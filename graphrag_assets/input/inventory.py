@@ -21,6 +21,7 @@ from graphrag_assets.input.language import detect_language
 from graphrag_assets.progress import Progress
 from graphrag_assets.settings import Settings
 from graphrag_assets.storage.filesystem import FileInfo, FileSystem
+from graphrag_assets.storage.ranges import Readable, reading_ahead
 from graphrag_assets.storage.tables import INPUT_FILES, INPUT_INVENTORY, REJECTED_INPUTS
 
 
@@ -76,6 +77,14 @@ def _unchanged(info: FileInfo, seen: Mapping[str, object] | None) -> bool:
     return _tag(info) == seen["etag"] if _tag(info) or seen["etag"] else info.modified == seen["modified"]
 
 
+#: Files up to this size are read ahead, where that pays.
+SMALL = 4_000_000
+
+
+def _is_small(info: FileInfo) -> bool:
+    return info.problem is None and info.size <= SMALL
+
+
 def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory | None = None) -> Inventory:
     """Compare the input with the inventory before.
 
@@ -95,18 +104,20 @@ def take_inventory(filesystem: FileSystem, settings: Settings, before: Inventory
     rejected: list[dict[str, object]] = []
     listed = list_inputs(filesystem, settings.input)
     progress = Progress("reading the input", len(listed))
-    for info in listed:
-        seen = seen_files.get(info.path)
-        if seen is not None and _unchanged(info, seen):
-            files.append(seen)
-            documents += seen_documents.get(info.path, [])
-            rejected += seen_rejected.get(info.path, [])
-        else:
-            file, found, refused = _read(filesystem, settings, info)
-            files.append(file)
-            documents += found
-            rejected += refused
-        progress.advance()
+    changed = [info.path for info in listed if not _unchanged(info, seen_files.get(info.path)) and _is_small(info)]
+    with reading_ahead(filesystem, changed) as readable:
+        for info in listed:
+            seen = seen_files.get(info.path)
+            if seen is not None and _unchanged(info, seen):
+                files.append(seen)
+                documents += seen_documents.get(info.path, [])
+                rejected += seen_rejected.get(info.path, [])
+            else:
+                file, found, refused = _read(readable, settings, info)
+                files.append(file)
+                documents += found
+                rejected += refused
+            progress.advance()
     batches = assign_batches(
         {str(row["path"]): int(str(row["bytes"])) for row in documents},
         _known_batches(before),
@@ -145,7 +156,7 @@ def _known_batches(before: Inventory | None) -> dict[str, str]:
 
 
 def _read(
-    filesystem: FileSystem, settings: Settings, info: FileInfo
+    filesystem: Readable, settings: Settings, info: FileInfo
 ) -> tuple[dict[str, object], list[dict[str, object]], list[dict[str, object]]]:
     """Read one file: its row of input_files, of input_inventory for each document, of rejected_inputs."""
     contents, data = read_contents(filesystem, info, settings.input)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -122,6 +122,27 @@ class S3FileSystem:
 
         with self.reading():
             return bytes(obstore.get(self.store, path).bytes())
+
+    def read_end(self, path: str, count: int) -> tuple[bytes, int]:
+        """The last bytes of a file, all of a shorter one, and its size, by one request.
+
+        Raises:
+            FileNotFoundError: No such file.
+        """
+        import obstore
+
+        with self.reading():
+            found = obstore.get(self.store, path, options={"range": {"suffix": count}})
+            return bytes(found.bytes()), int(found.meta["size"])
+
+    def read_ranges(self, path: str, starts: Sequence[int], ends: Sequence[int]) -> Sequence[bytes]:
+        """Parts of a file, given by their first bytes and ends; they are fetched side by side."""
+        import obstore
+
+        with self.reading():
+            if len(starts) == 1:
+                return [bytes(obstore.get_range(self.store, path, start=starts[0], end=ends[0]))]
+            return [bytes(part) for part in obstore.get_ranges(self.store, path, starts=starts, ends=ends)]
 
     def write(self, path: str, data: bytes) -> None:
         """See :meth:`FileSystem.write`: one put, or a multipart upload that appears when it is complete."""
