@@ -133,6 +133,13 @@ class StorageSettings(Section):
     base: str = Field("output", description="Folder (relative to the root) or s3://bucket/prefix.")
     endpoint_url: str | None = Field(None, description="Address of an S3-compatible server.")
     region: str | None = Field(None, description="Region of the bucket.")
+    local_copies: str = Field(
+        ".cache/copies",
+        description="Folder, relative to the root, where queries keep copies of the published files of an S3 index.",
+    )
+    local_copies_max_bytes: int = Field(
+        2_000_000_000, ge=0, description="What the copies may take together; 0 keeps none."
+    )
 
 
 class CacheSettings(Section):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrag_assets.machine import cores
+from graphrag_assets.storage.copies import LocalCopies
 from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem
 from graphrag_assets.storage.ranges import RangeFile, places, read_footer
 from graphrag_assets.storage.s3 import S3FileSystem
@@ -40,10 +41,12 @@ class StoredTable:
     Args:
         filesystem: The storage base.
         described: The file.
+        copies: Local copies of files in an object store.
     """
 
-    def __init__(self, filesystem: FileSystem, described: TableFile) -> None:
+    def __init__(self, filesystem: FileSystem, described: TableFile, copies: LocalCopies | None = None) -> None:
         self._filesystem = filesystem
+        self._copies = copies
         self._described = described
         self._files: list[tuple[pq.ParquetFile, Any]] = []
         self._lock = threading.Lock()
@@ -53,9 +56,10 @@ class StoredTable:
     def _footer(self) -> pq.FileMetaData:
         import pyarrow.parquet as pq
 
-        if isinstance(self._filesystem, S3FileSystem):
+        source = self._source()
+        if isinstance(source, RangeFile) and isinstance(self._filesystem, S3FileSystem):
             return read_footer(self._filesystem, self._described.path)[0]
-        return pq.ParquetFile(self._source()).metadata
+        return pq.ParquetFile(source).metadata
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -139,6 +143,8 @@ class StoredTable:
         if isinstance(self._filesystem, LocalFileSystem):
             return pa.OSFile(self._filesystem.uri(self._described.path))
         if isinstance(self._filesystem, S3FileSystem):
+            if self._copies is not None and (copy := self._copies.get(self._filesystem, self._described)):
+                return pa.OSFile(str(copy))
             return RangeFile(self._filesystem, self._described.path, self._described.bytes)
         return pa.BufferReader(self._filesystem.read(self._described.path))
 
