@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -42,6 +43,12 @@ MAX_RETRIES_TAG = "dagster/max_retries"
 #: Most batches in one run: a run is all or nothing for Dagster, and its tables are in memory at once.
 MOST_BATCHES_IN_A_RUN = 20
 
+
+#: How Dagster describes the failure of a step that it tried as often as the policy says; what failed is the cause.
+_GAVE_UP = "Exceeded max_retries"
+
+#: The class of an error in front of its message.
+_CLASS = re.compile(r"^[\w.]+(?:Error|Exception|Failure): ")
 
 #: A failed step is told by one message; its stack trace is in the run's log, which the UI shows.
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -274,6 +281,9 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
             while error is not None and error.cause is not None and (error.cls_name or "").startswith("Dagster"):
                 error = error.cause
             data = event.step_failure_data.user_failure_data
+            if data and error is not None and error.cause is not None and _GAVE_UP in (data.description or ""):
+                # What failed at the last of several attempts.
+                return f"{event.step_key}: {_CLASS.sub('', error.cause.message.strip())}"
             text = data.description if data and data.description else (error.message if error else "")
             return f"{event.step_key}: {(text or '').strip()}"
     return json.dumps([event.message for event in result.all_events if event.is_failure])
