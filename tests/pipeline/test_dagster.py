@@ -25,6 +25,7 @@ from tests.pipeline.workspaces import (
     index,
     make_workspace,
     simulated,
+    storage_of,
 )
 
 pytestmark = pytest.mark.storage
@@ -89,7 +90,7 @@ def test_loading_is_light() -> None:
 
 
 def batch_files(root: Path, batch: str) -> dict[str, bytes]:
-    return {name: (root / "output" / "build" / name / f"{batch}.parquet").read_bytes() for name in BATCH_TABLES}
+    return {name: storage_of(root).read(f"build/{name}/{batch}.parquet") for name in BATCH_TABLES}
 
 
 def materialize(workspace: Workspace, instance: dg.DagsterInstance, *names: str, **options: object) -> None:

@@ -19,6 +19,7 @@ from tests.pipeline.workspaces import (
     manifest,
     rows,
     simulated,
+    storage_of,
     write_document,
 )
 
@@ -101,7 +102,7 @@ class Edits:
     def check_reports(self) -> None:
         """Reports that were carried over are those that would be written now."""
         published = [{**row} for row in rows(self.root, "community_reports")]
-        (self.root / "output" / "build" / "community_reports.parquet").unlink()
+        storage_of(self.root).delete("build/community_reports.parquet")
         again = index(self.root)
         assert again["llm"]["calls"] == 0
         assert again["new_snapshot"] is False

@@ -21,6 +21,7 @@ from tests.pipeline.workspaces import (
     environment,
     fresh_process,
     index,
+    log_entries,
     make_workspace,
     simulated,
 )
@@ -84,7 +85,7 @@ def test_index(number: signal.Signals, code: int, tmp_path: Path, llmsim: LlmSim
     assert "rror" not in run.err
     assert json.loads(run.out) == {"error": {"message": KEPT, "type": "interrupted"}}
     assert sorted(run_statuses(root)) == ["FAILURE", "SUCCESS"]
-    assert not list((root / "output").glob("snapshots/log/*"))
+    assert not log_entries(root)
 
     llmsim.config(latency=0.0)
     assert index(root)["llm"]["cached"] > 0
