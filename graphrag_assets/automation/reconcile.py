@@ -44,8 +44,8 @@ MAX_RETRIES_TAG = "dagster/max_retries"
 MOST_BATCHES_IN_A_RUN = 20
 
 
-#: How Dagster describes the failure of a step that it tried as often as the policy says; what failed is the cause.
-_GAVE_UP = "Exceeded max_retries"
+#: Errors of Dagster that stand around what failed.
+_WRAPPERS = ("Dagster", "RetryRequested")
 
 #: The class of an error in front of its message.
 _CLASS = re.compile(r"^[\w.]+(?:Error|Exception|Failure): ")
@@ -278,12 +278,10 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
         if event.is_step_failure:
             error = event.step_failure_data.error
             # Dagster's wrappers say where, what they wrap says what; our own errors say it better than their causes.
-            while error is not None and error.cause is not None and (error.cls_name or "").startswith("Dagster"):
+            # A step that was tried as often as its policy says ends with an error that names only the number.
+            while error is not None and error.cause is not None and (error.cls_name or "").startswith(_WRAPPERS):
                 error = error.cause
             data = event.step_failure_data.user_failure_data
-            if data and error is not None and error.cause is not None and _GAVE_UP in (data.description or ""):
-                # What failed at the last of several attempts.
-                return f"{event.step_key}: {_CLASS.sub('', error.cause.message.strip())}"
             text = data.description if data and data.description else (error.message if error else "")
-            return f"{event.step_key}: {(text or '').strip()}"
+            return f"{event.step_key}: {_CLASS.sub('', (text or '').strip())}"
     return json.dumps([event.message for event in result.all_events if event.is_failure])
