@@ -18,8 +18,6 @@ from graphrag_assets.storage.filesystem import open_filesystem
 from graphrag_assets.storage.snapshots import SnapshotStore
 from tests.pipeline.workspaces import demo_texts, fresh_process, index, invoke, make_workspace, write_document
 
-pytestmark = pytest.mark.storage
-
 DOCUMENTS = ("letters/2032-05-08-verrall-to-courant.txt", "news/2032-06-08-quarry-strike.txt")
 FAST = {"method": "fast", "extract_graph_nlp": {"processes": 1}, "batches": {"max_documents": 1}}
 

@@ -120,7 +120,7 @@ def test_one_batch_and_a_range(tmp_path: Path, llmsim: LlmSim) -> None:
                 "batch-000003",
             ]
             materialize(workspace, instance, *per_batch, partition_key="batch-000001")
-            assert sorted(file.name for file in (by_hand / "output/build/text_units").iterdir()) == [
+            assert [info.path.rpartition("/")[2] for info in storage_of(by_hand).list("build/text_units")] == [
                 "batch-000001.parquet"
             ]
             assert batch_files(by_hand, "batch-000001") == batch_files(indexed, "batch-000001")
@@ -174,4 +174,4 @@ def test_a_new_workspace_loads_and_runs_one_batch(tmp_path: Path) -> None:
         "launch", "--assets", "documents,text_units", "--partition", "batch-000001", cwd=REPOSITORY, **where
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (root / "output/build/text_units/batch-000001.parquet").exists()
+    assert storage_of(root).exists("build/text_units/batch-000001.parquet")

@@ -30,8 +30,6 @@ from tests.pipeline.workspaces import (
 )
 from tests.s3_server import S3Server
 
-pytestmark = pytest.mark.storage
-
 FAST = {"method": "fast", "extract_graph_nlp": {"processes": 1}, "batches": {"max_documents": 2}}
 BATCHES = ["batch-000001", "batch-000002", "batch-000003"]
 PER_BATCH = {
