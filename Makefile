@@ -32,14 +32,16 @@ demo: $(VENV)/.installed ## Index the demo corpus without a key or a network, an
 ui: $(VENV)/.installed ## Open the Dagster UI (ROOT=folder of a workspace, PORT=3000)
 	$(BIN)/graphrag-assets ui --root $(ROOT) --port $(PORT)
 
-test: $(VENV)/.installed-dev ## Run the fast tests
+test: $(VENV)/.installed-dev ## Run the fast tests, those of storage on the local disk and on an S3 server
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/unit -m "storage and not slow" -n 2 --dist loadfile
 
-test-slow: $(VENV)/.installed-dev ## Run the slow tests
+test-slow: $(VENV)/.installed-dev ## Run the slow tests, and all of whole workspaces that store on an S3 server
 	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
+	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/unit -m "storage and slow" -n 2 --dist loadfile
+	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/pipeline -m storage -n 2 --dist loadfile
 
-test-all: $(VENV)/.installed-dev ## Run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test-all: test test-slow ## Run all tests
 
 $(REFERENCE)/.installed: tests/reference/requirements.lock
 	@test -x $(REFERENCE)/bin/python || "$(PYTHON)" -m venv $(REFERENCE)

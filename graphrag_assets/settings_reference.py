@@ -240,7 +240,7 @@ class _Translator:
                 self._set(("cache", "enabled"), False)
                 self._notice(kind_path, "read as cache.enabled", harmless=True)
             else:
-                why = "answers are kept in a local file, see cache.path; cache.enabled: false keeps none"
+                why = "answers are kept in a file, see cache.path, and with cache.shared in a bucket too; cache.enabled: false keeps none"
                 self._notice(kind_path, "not used", why, harmless=kind in (None, "json", "file"))
         for path in (("cache", "storage", "base_dir"), ("cache", "base_dir")):
             if self._has(path):

@@ -6,9 +6,10 @@ Section and key names are those of Microsoft GraphRAG (version 3) wherever the t
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 DEFAULT_COMPLETION_MODEL = "default_completion_model"
 DEFAULT_EMBEDDING_MODEL = "default_embedding_model"
@@ -132,6 +133,13 @@ class StorageSettings(Section):
     base: str = Field("output", description="Folder (relative to the root) or s3://bucket/prefix.")
     endpoint_url: str | None = Field(None, description="Address of an S3-compatible server.")
     region: str | None = Field(None, description="Region of the bucket.")
+    local_copies: str = Field(
+        ".cache/copies",
+        description="Folder, relative to the root, where queries keep copies of the published files of an S3 index.",
+    )
+    local_copies_max_bytes: int = Field(
+        2_000_000_000, ge=0, description="What the copies may take together; 0 keeps none."
+    )
 
 
 class CacheSettings(Section):
@@ -141,6 +149,20 @@ class CacheSettings(Section):
     path: str = Field(
         ".cache/llm.sqlite", description="File, relative to the root; shared by all processes of this host."
     )
+    shared: str | None = Field(
+        None, description="s3://bucket/prefix where several hosts share answers, behind the file; unset: none."
+    )
+    endpoint_url: str | None = Field(
+        None, description="Address of the S3-compatible server of the shared cache; unset: that of storage."
+    )
+    region: str | None = Field(None, description="Region of its bucket; unset: that of storage.")
+
+    @field_validator("shared")
+    @classmethod
+    def _names_a_bucket(cls, address: str | None) -> str | None:
+        if address is not None and not re.match(r"s3://[^/]+", address):
+            raise ValueError("expected s3://bucket/prefix; a file of this host is named by cache.path")
+        return address
 
 
 class BatchSettings(Section):

@@ -52,8 +52,9 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     from botocore.config import Config
 
     folder = tmp_path_factory.mktemp("s3")
-    names = ["s3.port", "master.port", "volume.port", "filer.port", "s3.port.iceberg", "s3.port.grpc"]
-    names += ["master.port.grpc", "volume.port.grpc", "filer.port.grpc"]
+    # Every port that it listens on, so that several servers fit on one machine.
+    names = ["s3.port", "master.port", "volume.port", "filer.port", "s3.port.iceberg", "s3.port.lance", "s3.port.grpc"]
+    names += ["master.port.grpc", "volume.port.grpc", "filer.port.grpc", "admin.port", "admin.port.grpc"]
     ports = dict(zip(names, _free_ports(len(names)), strict=True))
     options = [f"-{name}={port}" for name, port in ports.items() if name in _supported(program)]
     command = [program, "mini", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-admin.ui=false"]
@@ -78,7 +79,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     else:
         raise RuntimeError("the S3 server did not start within a minute")
     yield S3Server(endpoint)
-    os.killpg(process.pid, signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGKILL)  # what it holds goes with the folder; a gentle end takes 20 s
     process.wait(timeout=30)
 
 

@@ -18,12 +18,13 @@ from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import INPUT, described
 from graphrag_assets.indexing.chunking import chunk, prepend
 from graphrag_assets.input.folder import InputError, read_input
-from graphrag_assets.input.inventory import common_language, documents_of
+from graphrag_assets.input.inventory import SMALL, common_language, documents_of
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built
-from graphrag_assets.storage.failures import fails_at_once, retries
+from graphrag_assets.storage.failures import fails_at_once, may_pass, retries
 from graphrag_assets.storage.filesystem import FileSystem, StorageError
+from graphrag_assets.storage.ranges import reading_ahead
 from graphrag_assets.storage.tables import BATCH_DOCUMENTS, BATCH_TEXT_UNITS
 
 
@@ -44,29 +45,33 @@ def read_documents(source: FileSystem, workspace: Workspace, inventory: pa.Table
     common = common_language(inventory)
     wanted: dict[str, dict[str, str]] = {}
     languages: dict[str, str] = {}
-    for row in documents_of(inventory, batch).select(["file", "path", "content_hash", "language"]).to_pylist():
+    sizes: Counter[str] = Counter()
+    columns = ["file", "path", "content_hash", "language", "bytes"]
+    for row in documents_of(inventory, batch).select(columns).to_pylist():
         wanted.setdefault(row["file"], {})[row["path"]] = row["content_hash"]
         languages[row["path"]] = row["language"] or common
+        sizes[row["file"]] += row["bytes"]
     rows: list[dict[str, object]] = []
     changed = 0
-    for file, versions in sorted(wanted.items()):
-        found = {d.path: d for d in read_input(source, file, settings.input).documents if d.path in versions}
-        changed += sum(
-            1 for path, version in versions.items() if path not in found or found[path].content_hash != version
-        )
-        for path, document in found.items():
-            rows.append(
-                {
-                    "id": document.document_id,
-                    "title": document.title,
-                    "text": document.text,
-                    "creation_date": document.creation_date,
-                    "raw_data": document.raw_data,
-                    "path": path,
-                    "content_hash": document.content_hash,
-                    "language": languages[path],
-                }
+    with reading_ahead(source, [file for file in sorted(wanted) if sizes[file] <= SMALL]) as readable:
+        for file, versions in sorted(wanted.items()):
+            found = {d.path: d for d in read_input(readable, file, settings.input).documents if d.path in versions}
+            changed += sum(
+                1 for path, version in versions.items() if path not in found or found[path].content_hash != version
             )
+            for path, document in found.items():
+                rows.append(
+                    {
+                        "id": document.document_id,
+                        "title": document.title,
+                        "text": document.text,
+                        "creation_date": document.creation_date,
+                        "raw_data": document.raw_data,
+                        "path": path,
+                        "content_hash": document.content_hash,
+                        "language": languages[path],
+                    }
+                )
     return BATCH_DOCUMENTS.from_rows(sorted(rows, key=lambda row: str(row["path"]))), changed
 
 
@@ -159,7 +164,7 @@ def document_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
                 settle_seconds=config.settle_seconds,
             )
         except (InputError, StorageError) as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
+            raise dg.Failure(str(error), allow_retries=may_pass(error)) from error
         changes = found.changes
         yield dg.Output(Built(found.files), "input_files", metadata={"input": index.input.base})
         figures = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, STAGE_ASSETS, Fingerprints
@@ -11,8 +12,12 @@ from graphrag_assets.input.inventory import Changes, Inventory, count_unusable, 
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.s3 import S3FileSystem
 from graphrag_assets.storage.snapshots import SnapshotStore
 from graphrag_assets.storage.vectors import read_marker
+
+#: Looks at tables of an object store at one time.
+LOOKS_AT_ONCE = 32
 
 VECTOR_STAGES = ("text_unit_embeddings", "entity_embeddings", "community_report_embeddings")
 
@@ -88,11 +93,12 @@ def missing_work(
             return {marker.fingerprint if marker else None}
         return {area.fingerprint(asset, key) for asset in STAGE_ASSETS[stage]}
 
+    # Each look is one small request where the storage is an object store, which answers many at once.
+    looks = [(stage, key) for key in prints.batches for stage in BATCH_STAGES]
+    with ThreadPoolExecutor(LOOKS_AT_ONCE if isinstance(storage, S3FileSystem) else 1) as pool:
+        found = dict(zip(looks, pool.map(lambda look: present(*look), looks), strict=True))
     lacking = {
-        (stage, key)
-        for key in prints.batches
-        for stage in BATCH_STAGES
-        if present(stage, key) != {prints.batch(stage, key)}
+        (stage, key) for (stage, key), prints_found in found.items() if prints_found != {prints.batch(stage, key)}
     }
     stages = _with_followers({stage for stage, _ in lacking}, BATCH_STAGES)
     stale = {stage for stage in CORPUS_STAGES if present(stage, None) != {prints.corpus(stage)}}

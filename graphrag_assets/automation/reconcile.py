@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -43,6 +44,12 @@ MAX_RETRIES_TAG = "dagster/max_retries"
 #: Most batches in one run: a run is all or nothing for Dagster, and its tables are in memory at once.
 MOST_BATCHES_IN_A_RUN = 20
 
+
+#: Errors of Dagster that stand around what failed.
+_WRAPPERS = ("Dagster", "RetryRequested")
+
+#: The class of an error in front of its message.
+_CLASS = re.compile(r"^[\w.]+(?:Error|Exception|Failure): ")
 
 #: A failed step is told by one message; its stack trace is in the run's log, which the UI shows.
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -302,9 +309,10 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
         if event.is_step_failure:
             error = event.step_failure_data.error
             # Dagster's wrappers say where, what they wrap says what; our own errors say it better than their causes.
-            while error is not None and error.cause is not None and (error.cls_name or "").startswith("Dagster"):
+            # A step that was tried as often as its policy says ends with an error that names only the number.
+            while error is not None and error.cause is not None and (error.cls_name or "").startswith(_WRAPPERS):
                 error = error.cause
             data = event.step_failure_data.user_failure_data
             text = data.description if data and data.description else (error.message if error else "")
-            return f"{event.step_key}: {(text or '').strip()}"
+            return f"{event.step_key}: {_CLASS.sub('', (text or '').strip())}"
     return json.dumps([event.message for event in result.all_events if event.is_failure])

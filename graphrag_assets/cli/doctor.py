@@ -11,7 +11,7 @@ from pathlib import Path
 
 from graphrag_assets.cli.doctor_installation import disk_space, extras, packages, python_version
 from graphrag_assets.cli.doctor_models import embedded_models, method, models, online_models, token_encoding
-from graphrag_assets.cli.doctor_workspace import cache, inputs, language, notices, prompts, storage
+from graphrag_assets.cli.doctor_workspace import cache, inputs, language, notices, prompts, shared_cache, storage
 from graphrag_assets.cli.finding import Finding, Status, fail
 from graphrag_assets.settings import Workspace
 from graphrag_assets.settings_file import SettingsError, load_workspace
@@ -30,6 +30,7 @@ PROBES: tuple[tuple[str, Probe], ...] = (
     ("input", inputs),
     ("storage", storage),
     ("cache", cache),
+    ("shared cache", shared_cache),
     ("prompts", prompts),
     ("method", method),
     ("models", models),

@@ -217,6 +217,27 @@ def cache(workspace: Workspace) -> Iterator[Finding]:
         yield ok("cache", f"{file}, {file.stat().st_size / 1e6:.1f} MB")
 
 
+def shared_cache(workspace: Workspace) -> Iterator[Finding]:
+    """Whether the cache that hosts share can be listed, read and written; nothing where there is none."""
+    from graphrag_assets.llm.shared_cache import SETTING, shared_place
+
+    place = shared_place(workspace)
+    if place is None:
+        return
+    mend = "runs go on without it; answers are kept on this host and sent later"
+    try:
+        filesystem = open_filesystem(place.address, place.endpoint, place.region, SETTING)
+        number = sum(1 for _ in filesystem.list("vectors"))
+        path = f".doctor/{uuid.uuid4().hex}"
+        filesystem.write(path, b"1")
+        with suppress(StorageError):  # the right to delete is not needed
+            filesystem.delete(path)
+    except (ValueError, StorageError) as error:
+        yield warn("shared cache", str(error), mend)
+        return
+    yield ok("shared cache", f"{place.address} can be listed, read and written; it holds {number} packs of vectors")
+
+
 def _can_write(folder: Path) -> bool:
     probe = folder / f".doctor-{uuid.uuid4().hex}"
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Protocol
 
 from graphrag_assets.input.documents import FileContents, Rejection
 from graphrag_assets.input.readers import FORMATS, extension, printable_path, read_bytes, too_large
 from graphrag_assets.settings import InputSettings
 from graphrag_assets.storage.filesystem import FileInfo, FileSystem, LocalFileSystem
+from graphrag_assets.storage.ranges import Readable
 
 _ESCAPES = re.compile(r"(?:\\x[0-9a-f]{2})+")
 
@@ -30,14 +30,6 @@ def require_input(filesystem: FileSystem) -> None:
     raise InputError(
         f"the input folder {filesystem.root} {what}; make it, or set {filesystem.setting} in settings.yaml"
     )
-
-
-class Readable(Protocol):
-    """What reading needs of a file system."""
-
-    def read(self, path: str) -> bytes:
-        """Whole content of a file."""
-        ...
 
 
 def list_inputs(filesystem: FileSystem, settings: InputSettings) -> list[FileInfo]:

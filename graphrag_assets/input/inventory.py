@@ -22,6 +22,7 @@ from graphrag_assets.input.language import detect_language
 from graphrag_assets.progress import Progress
 from graphrag_assets.settings import Settings
 from graphrag_assets.storage.filesystem import FileInfo, FileSystem
+from graphrag_assets.storage.ranges import Readable, reading_ahead
 from graphrag_assets.storage.tables import INPUT_FILES, INPUT_INVENTORY, REJECTED_INPUTS
 
 
@@ -77,6 +78,14 @@ def _unchanged(info: FileInfo, seen: Mapping[str, object] | None) -> bool:
     return _tag(info) == seen["etag"] if _tag(info) or seen["etag"] else info.modified == seen["modified"]
 
 
+#: Files up to this size are read ahead, where that pays.
+SMALL = 4_000_000
+
+
+def _is_small(info: FileInfo) -> bool:
+    return info.problem is None and info.size <= SMALL
+
+
 def _unsettled(info: FileInfo, now: float, seconds: float) -> bool:
     """Whether a file may still be being written. A time far in the future is that of a wrong clock, and tells nothing."""
     return info.problem is None and abs(now - info.modified) < seconds
@@ -105,19 +114,26 @@ def take_inventory(
     now = time.time()
     listed = list_inputs(filesystem, settings.input)
     progress = Progress("reading the input", len(listed))
-    for info in listed:
-        seen = seen_files.get(info.path)
-        waits = settle_seconds > 0 and _unsettled(info, now, settle_seconds)
-        if seen is not None and (waits or _unchanged(info, seen)):
-            files.append(seen)
-            documents += seen_documents.get(info.path, [])
-            rejected += seen_rejected.get(info.path, [])
-        elif not waits:
-            file, found, refused = _read(filesystem, settings, info)
-            files.append(file)
-            documents += found
-            rejected += refused
-        progress.advance()
+    # Files that may still be being written are left as they were last seen.
+    waiting = {i.path for i in listed if settle_seconds > 0 and _unsettled(i, now, settle_seconds)}
+    changed = [
+        info.path
+        for info in listed
+        if info.path not in waiting and _is_small(info) and not _unchanged(info, seen_files.get(info.path))
+    ]
+    with reading_ahead(filesystem, changed) as readable:
+        for info in listed:
+            seen = seen_files.get(info.path)
+            if seen is not None and (info.path in waiting or _unchanged(info, seen)):
+                files.append(seen)
+                documents += seen_documents.get(info.path, [])
+                rejected += seen_rejected.get(info.path, [])
+            elif info.path not in waiting:
+                file, found, refused = _read(readable, settings, info)
+                files.append(file)
+                documents += found
+                rejected += refused
+            progress.advance()
     batches = assign_batches(
         {str(row["path"]): int(str(row["bytes"])) for row in documents},
         _known_batches(before),
@@ -185,7 +201,7 @@ def _known_batches(before: Inventory | None) -> dict[str, str]:
 
 
 def _read(
-    filesystem: FileSystem, settings: Settings, info: FileInfo
+    filesystem: Readable, settings: Settings, info: FileInfo
 ) -> tuple[dict[str, object], list[dict[str, object]], list[dict[str, object]]]:
     """Read one file: its row of input_files, of input_inventory for each document, of rejected_inputs."""
     contents, data = read_contents(filesystem, info, settings.input)

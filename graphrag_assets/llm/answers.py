@@ -113,7 +113,7 @@ class Answers:
             GatewayError: The model cannot be used.
         """
         question = self._question(messages, schema)
-        reply = self._cached(question, parse)
+        reply = await self._cached(question, parse)
         if reply is None:
             reply = await self._from_flight(question, account, parse, partial)
         if reply is not None:
@@ -140,9 +140,9 @@ class Answers:
         sent = [{"role": message["role"], "content": message["content"]} for message in messages]
         return _Question(sent, schema if self._structured else None, answer_key(self._identity, sent, schema))
 
-    def _cached(self, question: _Question, parse: Callable[[str], T]) -> Reply[T] | None:
+    async def _cached(self, question: _Question, parse: Callable[[str], T]) -> Reply[T] | None:
         """The stored answer; one that today's parser does not accept counts as none."""
-        data = self._cache.answer(question.key)
+        data = await self._cache.find_answer(question.key)
         if data is None:
             return None
         text = str(orjson.loads(data)["text"])

@@ -133,6 +133,14 @@ class AnswerCache:
         """Store vectors by key."""
         self._put({("vectors", key): (value, stage) for key, value in vectors.items()})
 
+    async def find_answer(self, key: bytes) -> bytes | None:
+        """The value stored under a key, wherever it was paid for; None if there is none."""
+        return self.answer(key)
+
+    async def find_vectors(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The vectors stored under some of the keys, wherever they were paid for."""
+        return self.vectors(keys)
+
     def flush(self) -> None:
         """Wait until everything is in the file."""
         while (draining := self._draining) is not None and not draining.done():
@@ -285,11 +293,19 @@ class AnswerCache:
             for table, some in rows.items():
                 if some:
                     self._writer.executemany(f"insert or replace into {table} values (?, ?, ?, ?)", some)  # noqa: S608
+            self._beside(self._writer, group)
             self._writer.execute("commit")
         except BaseException:
             if self._writer.in_transaction:
                 self._writer.execute("rollback")
             raise
+        self._written(group)
+
+    def _beside(self, connection: sqlite3.Connection, group: Mapping[_Item, tuple[bytes, str]]) -> None:
+        """What is written with a group, in the same transaction."""
+
+    def _written(self, group: Mapping[_Item, tuple[bytes, str]]) -> None:
+        """What is done with a group that is in the file."""
 
     def _close_writer(self) -> None:
         if self._writer is None:

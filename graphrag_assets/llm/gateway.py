@@ -28,6 +28,7 @@ from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.prices import ModelFacts
+from graphrag_assets.llm.shared_cache import open_cache
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.vectors import Packing, Vectors
 from graphrag_assets.settings import ModelSettings, Workspace
@@ -77,9 +78,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         """Open the cache."""
-        cache = self._workspace.settings.cache
-        if cache.enabled:
-            self._cache = await asyncio.to_thread(AnswerCache, self._workspace.path(cache.path))
+        self._cache = await asyncio.to_thread(open_cache, self._workspace)
         return self
 
     async def __aexit__(

@@ -87,7 +87,7 @@ class Vectors:
         prefix = settings.query_prefix if kind == "query" else settings.document_prefix
         unique = {text: prefix + text for text in dict.fromkeys(texts) if text.strip()}
         keys = dict(zip(unique, self._keys(list(unique.values()), kind), strict=True))
-        found = self._stored(list(keys.values()))
+        found = await self._stored(list(keys.values()))
         account.cached += len(found)
         missing = {keys[text]: sent for text, sent in unique.items() if keys[text] not in found}
         while missing:
@@ -121,8 +121,9 @@ class Vectors:
             keys[i] = key
         return keys
 
-    def _stored(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
-        stored = {key: np.frombuffer(data, dtype=np.float32) for key, data in self._cache.vectors(keys).items()}
+    async def _stored(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
+        held = await self._cache.find_vectors(keys)
+        stored = {key: np.frombuffer(data, dtype=np.float32) for key, data in held.items()}
         if self._dimension is not None:
             stored = {key: vector for key, vector in stored.items() if len(vector) == self._dimension}
         elif stored:

@@ -22,7 +22,9 @@ from graphrag_assets.query.stored import StoredTable
 from graphrag_assets.query.vectors import VectorIndex
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.storage import engine, tables
+from graphrag_assets.storage.copies import LocalCopies
 from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
+from graphrag_assets.storage.s3 import S3FileSystem
 from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore, VectorTable
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class Index:
         self.workspace = workspace or Workspace(root=Path.cwd(), settings=Settings.model_validate({}))
         self.whole = whole or self
         self.scope = scope
+        self._copies: LocalCopies | None = whole._copies if whole else _local_copies(filesystem, workspace)
         self._vectors: dict[str, VectorIndex] = {}
         self._tables: dict[str, StoredTable] = {}
         self._kept: dict[str, Any] = {}
@@ -85,10 +88,13 @@ class Index:
 
         The caller closes it.
         """
-        connection = engine.connect(self.filesystem)
+        connection = self._connect()
         _create_views(connection, self.filesystem, self.manifest)
         lock(connection, self.filesystem, self.manifest)
         return connection
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        return engine.connect(self.filesystem, files=self.manifest.tables.values(), copies=self._copies)
 
     def sql(self, query: str) -> pa.Table:
         """All rows of one SQL query over the views of the snapshot.
@@ -96,7 +102,7 @@ class Index:
         Raises:
             QueryError: It is no query that reads, or the database refuses it.
         """
-        with self.connection() as connection:
+        with self.connection() as connection, engine.telling():
             return select(connection, query).read_all()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Record]:
@@ -111,16 +117,17 @@ class Index:
         """
         cursor = self._connection().cursor()
         try:
-            cursor.execute(sql, list(parameters))
-            names = [column[0] for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            with engine.telling():
+                cursor.execute(sql, list(parameters))
+                names = [column[0] for column in cursor.description or ()]
+                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         finally:
             cursor.close()
 
     def _connection(self) -> duckdb.DuckDBPyConnection:
         with self._lock:
             if self._opened is None:
-                self._opened = engine.connect(self.filesystem)
+                self._opened = self._connect()
                 _create_views(self._opened, self.filesystem, self.manifest, self.scope)
             return self._opened
 
@@ -150,7 +157,7 @@ class Index:
             return None
         with self._lock:
             if name not in self._tables:
-                self._tables[name] = StoredTable(self.filesystem, described)
+                self._tables[name] = StoredTable(self.filesystem, described, self._copies)
             return self._tables[name]
 
     def take(self, table: str, key: str, values: Sequence[int] | Sequence[str], columns: Sequence[str]) -> pa.Table:
@@ -240,6 +247,14 @@ def open_index(base: str, snapshot: str | None = None, workspace: Workspace | No
     return Index(filesystem, manifest, workspace)
 
 
+def _local_copies(filesystem: FileSystem, workspace: Workspace | None) -> LocalCopies | None:
+    """Where copies of files in an object store are kept; None for a local index, and without a workspace."""
+    if workspace is None or not isinstance(filesystem, S3FileSystem):
+        return None
+    storage = workspace.settings.storage
+    return LocalCopies(workspace.path(storage.local_copies), storage.local_copies_max_bytes)
+
+
 def _create_views(
     connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest, scope: Scope | None = None
 ) -> None:
@@ -250,9 +265,10 @@ def _create_views(
             connection.register("absent", contract.empty())
             connection.execute(f'create table "{contract.name}" as select * from absent')
             connection.unregister("absent")
-        else:
-            address = filesystem.uri(file.path).replace("'", "''")
-            rows = f"select * from read_parquet('{address}')"
+            continue
+        address = filesystem.uri(file.path).replace("'", "''")
+        rows = f"select * from read_parquet('{address}')"
+        with engine.telling():
             shown = scope.restrict(connection, contract.name, rows) if scope is not None else rows
             connection.execute(f'create view "{contract.name}" as {shown}')
 

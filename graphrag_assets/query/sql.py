@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from graphrag_assets.llm.wire import clean
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.storage import tables
+from graphrag_assets.storage.engine import telling
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.snapshots import Manifest
 
@@ -81,7 +82,8 @@ def select(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchRea
         if kinds != ["SELECT"]:
             found = f"found {' and '.join(kinds)}" if kinds else "found none"
             raise QueryError(f"sql: one query that reads is expected, such as select …; {found}")
-        return connection.sql(sql).to_arrow_reader()
+        with telling():
+            return connection.sql(sql).to_arrow_reader()
     except duckdb.Error as error:
         raise QueryError(told(error)) from error
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrag_assets.machine import cores
+from graphrag_assets.storage.copies import LocalCopies
 from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem
+from graphrag_assets.storage.ranges import RangeFile, places, read_footer
 from graphrag_assets.storage.s3 import S3FileSystem
 from graphrag_assets.storage.snapshots import TableFile
 
@@ -39,10 +41,12 @@ class StoredTable:
     Args:
         filesystem: The storage base.
         described: The file.
+        copies: Local copies of files in an object store.
     """
 
-    def __init__(self, filesystem: FileSystem, described: TableFile) -> None:
+    def __init__(self, filesystem: FileSystem, described: TableFile, copies: LocalCopies | None = None) -> None:
         self._filesystem = filesystem
+        self._copies = copies
         self._described = described
         self._files: list[tuple[pq.ParquetFile, Any]] = []
         self._lock = threading.Lock()
@@ -52,7 +56,10 @@ class StoredTable:
     def _footer(self) -> pq.FileMetaData:
         import pyarrow.parquet as pq
 
-        return pq.ParquetFile(self._source()).metadata
+        source = self._source()
+        if isinstance(source, RangeFile) and isinstance(self._filesystem, S3FileSystem):
+            return read_footer(self._filesystem, self._described.path)[0]
+        return pq.ParquetFile(source).metadata
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -112,25 +119,12 @@ class StoredTable:
     def _read(self, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
         with READERS:  # more at a time than there are cores would only need more memory
             file, source = self._idle()
-            if isinstance(source, _Ranges) and groups:
-                source.fetch(self._places(groups, columns))
+            if isinstance(source, RangeFile) and groups:
+                source.fetch(places(self._footer, groups, columns))
             rows = file.read_row_groups(list(groups), columns=list(columns), use_threads=False)
             with self._lock:
                 self._files.append((file, source))
         return rows
-
-    def _places(self, groups: Sequence[int], columns: Sequence[str]) -> list[tuple[int, int]]:
-        """First byte and end of the column chunks that a read needs."""
-        wanted = set(columns)
-        found = []
-        for group in groups:
-            row_group = self._footer.row_group(group)
-            for i in range(row_group.num_columns):
-                chunk = row_group.column(i)
-                if chunk.path_in_schema.split(".")[0] in wanted:
-                    first = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
-                    found.append((first, first + chunk.total_compressed_size))
-        return found
 
     def _idle(self) -> tuple[pq.ParquetFile, Any]:
         """The file as nobody uses it just now: a reader serves one thread at a time."""
@@ -149,7 +143,9 @@ class StoredTable:
         if isinstance(self._filesystem, LocalFileSystem):
             return pa.OSFile(self._filesystem.uri(self._described.path))
         if isinstance(self._filesystem, S3FileSystem):
-            return _Ranges(self._filesystem, self._described)
+            if self._copies is not None and (copy := self._copies.get(self._filesystem, self._described)):
+                return pa.OSFile(str(copy))
+            return RangeFile(self._filesystem, self._described.path, self._described.bytes)
         return pa.BufferReader(self._filesystem.read(self._described.path))
 
     def _bounds_of(self, key: str) -> _Bounds:
@@ -198,72 +194,3 @@ class _Bounds:
             return self._groups
         end = bisect_right(self._least, high) if closed else bisect_left(self._least, high)
         return range(bisect_left(self._greatest, low), end)
-
-
-class _Ranges:
-    """A file in an object store, read by ranges: those that a read will need are fetched side by side beforehand."""
-
-    def __init__(self, filesystem: S3FileSystem, described: TableFile) -> None:
-        self._filesystem = filesystem
-        self._path = described.path
-        self._size = described.bytes
-        self._position = 0
-        self._ranges: list[tuple[int, bytes]] = []
-        self.closed = False
-
-    def fetch(self, places: Sequence[tuple[int, int]]) -> None:
-        """Fetch some ranges, in place of those that were fetched before."""
-        import obstore
-
-        merged: list[list[int]] = []
-        for first, end in sorted(places):
-            if merged and first <= merged[-1][1]:
-                merged[-1][1] = max(end, merged[-1][1])
-            else:
-                merged.append([first, end])
-        starts = [first for first, _ in merged]
-        data = obstore.get_ranges(self._filesystem.store, self._path, starts=starts, ends=[end for _, end in merged])
-        self._ranges = list(zip(starts, map(bytes, data), strict=True))
-
-    def read(self, count: int = -1) -> bytes:
-        """Bytes from the present position on."""
-        import obstore
-
-        count = self._size - self._position if count is None or count < 0 else min(count, self._size - self._position)
-        start, self._position = self._position, self._position + count
-        place = bisect_right(self._ranges, start, key=lambda held: held[0]) - 1
-        if place >= 0:
-            first, data = self._ranges[place]
-            if start + count <= first + len(data):
-                return data[start - first : start - first + count]
-        if count <= 0:
-            return b""
-        return bytes(obstore.get_range(self._filesystem.store, self._path, start=start, length=count))
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Move the position."""
-        self._position = {0: 0, 1: self._position, 2: self._size}[whence] + offset
-        return self._position
-
-    def tell(self) -> int:
-        """The present position."""
-        return self._position
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def writable(self) -> bool:
-        """False."""
-        return False
-
-    def close(self) -> None:
-        """Forget what was fetched."""
-        self.closed, self._ranges = True, []
-
-    def flush(self) -> None:
-        """Nothing to do: the file is only read."""

@@ -12,6 +12,7 @@ from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.stored import READERS
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.snapshots import VectorTable
+from graphrag_assets.storage.vectors import open_vectors, telling
 
 #: Candidates per wanted row that an approximate index compares by their exact vectors: enough for exact scores. Vectors
 #: are scattered, so that reading twice as many costs 5 ms for 100 rows, and of the hundred nearest of 3,000 finds .1 % more.
@@ -126,7 +127,7 @@ class VectorIndex:
             return []
         query = self._open().search(vector, vector_column_name="vector").distance_type("cosine")
         query = query.bypass_vector_index().where(condition) if condition else query.refine_factor(REFINE_FACTOR)
-        with READERS:  # each search holds the vectors that it compares
+        with READERS, telling(self.filesystem):  # each search holds the vectors that it compares
             found = query.select(["id", "_distance"]).limit(limit).to_arrow()
         best: dict[str, float] = {}
         for row_id, distance in zip(found["id"].to_pylist(), found["_distance"].to_pylist(), strict=True):
@@ -137,8 +138,6 @@ class VectorIndex:
     def _open(self) -> Any:
         with self._lock:
             if self._table is None:
-                from graphrag_assets.storage.vectors import open_vectors
-
                 self._table = open_vectors(self.filesystem, self.described)
             return self._table
 

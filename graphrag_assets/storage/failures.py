@@ -7,7 +7,6 @@ would fail again after each wait, so it fails the step at once.
 
 from __future__ import annotations
 
-import re
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import dagster as dg
 
+from graphrag_assets import object_store
 from graphrag_assets.settings import Workspace
 
 P = ParamSpec("P")
@@ -25,12 +25,6 @@ T = TypeVar("T")
 #: How a step that meets the network is tried again: after about 10, 20 and 40 seconds. Model calls and S3 requests have
 #: been repeated many times before a step fails; what they gave so far is kept, so that a retry goes on from there.
 NETWORK_RETRIES = dg.RetryPolicy(max_retries=3, delay=10, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
-
-#: How the client of object stores, which both obstore and LanceDB use, ends the tale of requests that it gave up on:
-#: with the status of the last answer, or with the error of the connection.
-_GAVE_UP = re.compile(
-    r"RetryErrorImpl\b.*?\binner:\s*(?:Status\s*\{\s*status:\s*(?:5\d\d|429|408)\b|Http\b)", re.DOTALL
-)
 
 
 def retries(workspace: Workspace, *, asks: bool = False) -> dg.RetryPolicy | None:
@@ -54,7 +48,7 @@ def may_pass(error: BaseException) -> bool:
     passing = getattr(error, "passing", None)
     if passing is not None:
         return bool(passing)
-    return isinstance(error, ConnectionError | TimeoutError) or bool(_GAVE_UP.search(str(error)))
+    return isinstance(error, ConnectionError | TimeoutError) or object_store.passes(error)
 
 
 def _interrupts(error: BaseException) -> bool:

@@ -21,7 +21,16 @@ STORAGE_BASE, INPUT_BASE = "storage.base", "input_storage.base_dir"
 
 
 class StorageError(Exception):
-    """A storage address cannot be used; the message says which, why, and how to mend it."""
+    """A storage address cannot be used; the message says which, why, and how to mend it.
+
+    Args:
+        message: The message.
+        passing: Whether the same may work later, as when a server was busy.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 @dataclass(frozen=True)

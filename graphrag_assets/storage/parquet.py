@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 
 from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.filesystem import FileSystem, LocalFileSystem
+from graphrag_assets.storage.ranges import RangeFile, places, read_footer
+from graphrag_assets.storage.s3 import S3FileSystem
 
 #: Key of the fingerprint in the file's own metadata.
 FINGERPRINT = b"graphrag.fingerprint"
@@ -65,17 +67,26 @@ def layout(contract: Table) -> dict[str, Any]:
 
 
 def read_table(filesystem: FileSystem, path: str, columns: list[str] | None = None) -> pa.Table:
-    """Read a Parquet file, or some of its columns.
+    """Read a Parquet file, or some of its columns; of one in an object store no other columns are fetched.
 
     Raises:
         FileNotFoundError: No such file.
     """
+    if isinstance(filesystem, S3FileSystem) and columns is not None:
+        footer, size = read_footer(filesystem, path)
+        source = RangeFile(filesystem, path, size)
+        source.fetch(places(footer, range(footer.num_row_groups), columns))
+        return pq.ParquetFile(pa.PythonFile(source, mode="r"), metadata=footer).read(columns=columns, use_threads=False)
     return pq.ParquetFile(_source(filesystem, path)).read(columns=columns)
 
 
 def read_fingerprint(filesystem: FileSystem, path: str) -> str | None:
     """Fingerprint of a Parquet file; None when there is no such file or it has none."""
-    value = _metadata(filesystem, path).get(FINGERPRINT)
+    try:
+        own = _footer(filesystem, path)[0].metadata or {}
+    except FileNotFoundError:
+        return None
+    value = own.get(FINGERPRINT)
     return value.decode() if value else None
 
 
@@ -102,11 +113,10 @@ def read_facts(filesystem: FileSystem, path: str) -> FileFacts:
     Raises:
         FileNotFoundError: No such file.
     """
-    source = _source(filesystem, path)
-    footer = pq.ParquetFile(source).metadata
+    footer, size = _footer(filesystem, path)
     own = footer.metadata or {}
     figures: dict[str, float] = json.loads(own.get(FIGURES, b"{}"))
-    return FileFacts(int(footer.num_rows), int(source.size()), own.get(FINGERPRINT, b"").decode(), figures)
+    return FileFacts(int(footer.num_rows), size, own.get(FINGERPRINT, b"").decode(), figures)
 
 
 def _leaves(schema: pa.Schema) -> list[str]:
@@ -117,20 +127,21 @@ def _leaves(schema: pa.Schema) -> list[str]:
     return [stored.column(i).path for i in range(len(stored))]
 
 
-def _metadata(filesystem: FileSystem, path: str) -> Mapping[bytes, bytes]:
-    try:
-        return pq.ParquetFile(_source(filesystem, path)).metadata.metadata or {}
-    except FileNotFoundError:
-        return {}
-
-
 def read_row_count(filesystem: FileSystem, path: str) -> int:
     """Number of rows of a Parquet file, from its footer.
 
     Raises:
         FileNotFoundError: No such file.
     """
-    return int(pq.ParquetFile(_source(filesystem, path)).metadata.num_rows)
+    return int(_footer(filesystem, path)[0].num_rows)
+
+
+def _footer(filesystem: FileSystem, path: str) -> tuple[pq.FileMetaData, int]:
+    """Footer and size of a file."""
+    if isinstance(filesystem, S3FileSystem):
+        return read_footer(filesystem, path)
+    source = _source(filesystem, path)
+    return pq.ParquetFile(source).metadata, int(source.size())
 
 
 def _source(filesystem: FileSystem, path: str) -> pa.NativeFile | pa.BufferReader:

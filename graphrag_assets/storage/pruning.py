@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.snapshots import FOLDER, Manifest, SnapshotStore
-from graphrag_assets.storage.vectors import connect
+from graphrag_assets.storage.vectors import connect, telling
 
 #: Versions of vector tables as old as the first one needed stay as well: clocks and time stamps are not exact.
 _MARGIN = timedelta(seconds=1)
@@ -94,10 +94,15 @@ def _clean_vectors(filesystem: FileSystem, tables: set[tuple[str, str]], kept: l
     LanceDB removes by age, not by number: the age is that of the first version still needed.
     """
     for path, name in sorted(tables):
-        table = connect(filesystem, path).open_table(name)
-        named = [v.version for manifest in kept for v in manifest.vectors.values() if (v.path, v.table) == (path, name)]
-        first = min(named, default=int(table.version))
-        since = next(v["timestamp"] for v in table.list_versions() if v["version"] == first)
-        with warnings.catch_warnings():  # it warns of an age of 0, which this never is
-            warnings.simplefilter("ignore")
-            table.optimize(cleanup_older_than=datetime.now(since.tzinfo) - since + _MARGIN)
+        with telling(filesystem):
+            _clean_table(filesystem, path, name, kept)
+
+
+def _clean_table(filesystem: FileSystem, path: str, name: str, kept: list[Manifest]) -> None:
+    table = connect(filesystem, path).open_table(name)
+    named = [v.version for manifest in kept for v in manifest.vectors.values() if (v.path, v.table) == (path, name)]
+    first = min(named, default=int(table.version))
+    since = next(v["timestamp"] for v in table.list_versions() if v["version"] == first)
+    with warnings.catch_warnings():  # it warns of an age of 0, which this never is
+        warnings.simplefilter("ignore")
+        table.optimize(cleanup_older_than=datetime.now(since.tzinfo) - since + _MARGIN)

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from graphrag_assets.object_store import AddressError, ObjectStore, is_told_by_client, passes, went_unanswered
 from graphrag_assets.storage.filesystem import STORAGE_BASE, FileInfo, StorageError
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
+#: Name of the metadata by which a writer knows a file that it created.
+_WRITER = "graphrag-writer"
 
-#: How a refusal looks in an error that the client does not tell from others, as of a listing.
-_REFUSED = re.compile(r"\b(401 Unauthorized|403 Forbidden)\b")
+#: How often a request that went unanswered is sent; seconds between.
+_SENDINGS, _PAUSE = 5, 0.2
 
 
 class S3FileSystem:
     """Objects below an S3 prefix, on any S3-compatible server.
 
-    Credentials come by the usual AWS chain: environment variables, profile, container or instance role.
-
     Args:
         base: s3://bucket/prefix.
-        endpoint_url: Address of an S3-compatible server; None for AWS.
-        region: Region of the bucket; None: from the environment, else us-east-1.
+        endpoint_url: Address of an S3-compatible server; None: as the environment or the profile says, else AWS.
+        region: Region of the bucket; None: as the environment or the profile says, else us-east-1.
         setting: Setting that names the place, for errors.
     """
 
@@ -39,19 +41,18 @@ class S3FileSystem:
     ) -> None:
         self.setting = setting
         self.base = base.rstrip("/")
-        self.bucket, _, self.prefix = self.base.removeprefix("s3://").partition("/")
-        if not self.bucket:
-            raise StorageError(f"{setting}: {base!r} names no bucket; expected s3://bucket/prefix")
-        self.endpoint_url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        self.region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-        self._store: S3Store | None = None
+        try:
+            self.place = ObjectStore(self.base, endpoint_url, region)
+        except AddressError as error:
+            raise StorageError(f"{setting}: {error}") from error
+        self.bucket, self.prefix = self.place.bucket, self.place.prefix
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
         """Say in words what the server or the credentials refuse; that there is no such file is for the caller.
 
         Raises:
-            StorageError: The place cannot be used.
+            StorageError: The place cannot be used; ``passing`` where it may be later.
         """
         from obstore.exceptions import AlreadyExistsError, BaseError
 
@@ -59,51 +60,40 @@ class S3FileSystem:
             yield
         except (FileNotFoundError, AlreadyExistsError):
             raise
+        except AddressError as error:
+            raise StorageError(f"{self.setting}: {self.base}: {error}") from error
         except BaseError as error:
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
 
-    def _unusable(self, error: Exception) -> StorageError:
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """The same for what LanceDB raises, whose errors have no types of their own.
+
+        Raises:
+            StorageError: The place cannot be used.
+        """
+        try:
+            yield
+        except (StorageError, FileNotFoundError):
+            raise
+        except Exception as error:
+            if not is_told_by_client(error):
+                raise
+            raise self.unusable(error) from error
+
+    def unusable(self, error: BaseException) -> StorageError:
         """The error of a place that cannot be used: the setting, the cause and how to mend it."""
-        from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+        return StorageError(self.place.told(error, self.setting), passing=passes(error))
 
-        section = self.setting.partition(".")[0]
-        cause = " ".join(str(error).split("Debug source")[0].split())
-        rights = "the rights to list, read, write and delete below it" if section == "storage" else "the right to read"
-        if "NoSuchBucket" in cause or isinstance(error, FileNotFoundError):
-            problem, mend = "there is no such bucket", f"make the bucket, or set {self.setting} to one that exists"
-        elif isinstance(error, PermissionDeniedError | UnauthenticatedError) or _REFUSED.search(cause):
-            problem = "the server refuses access"
-            mend = f"give the credentials of the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE …) {rights}"
-        elif "error sending request" in cause:
-            problem = "the server cannot be reached"
-            mend = f"check {section}.endpoint_url and the network"
-        else:
-            problem = "the place cannot be used"
-            mend = f"check {self.setting}, {section}.endpoint_url, {section}.region and the credentials"
-        where = self.base + (f" at {self.endpoint_url}" if self.endpoint_url else "")
-        return StorageError(f"{self.setting}: {where}: {problem}; {mend}. The server said: {cause}")
-
-    @property
+    @cached_property
     def store(self) -> S3Store:
-        """The client, made at first use."""
-        if self._store is None:
-            import boto3
-            from obstore.auth.boto3 import Boto3CredentialProvider
-            from obstore.store import S3Store
+        """The client, made at first use.
 
-            options: dict[str, object] = {"region": self.region, "prefix": self.prefix or None}
-            if self.endpoint_url:
-                options["endpoint"] = self.endpoint_url
-                options["client_options"] = {"allow_http": self.endpoint_url.startswith("http://")}
-            try:
-                provider = Boto3CredentialProvider(boto3.Session(region_name=self.region))
-            except Exception as error:  # of boto3 and its configuration files
-                raise StorageError(
-                    f"{self.setting}: {self.base}: no credentials were found ({error}); set AWS_ACCESS_KEY_ID and "
-                    "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-                ) from error
-            self._store = S3Store(self.bucket, credential_provider=provider, **options)  # type: ignore[arg-type]
-        return self._store
+        Raises:
+            StorageError: No credentials were found.
+        """
+        with self.reading():
+            return self.place.connect()
 
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """See :meth:`FileSystem.list`."""
@@ -112,14 +102,14 @@ class S3FileSystem:
         infos = []
         store = self.store
         try:
-            with self._errors():
+            with self.reading():
                 for chunk in obstore.list(store, prefix=prefix or None):
                     for item in chunk:
                         if not item["path"].endswith("/"):
                             modified = item["last_modified"].timestamp()
                             infos.append(FileInfo(item["path"], item["size"], modified, item["e_tag"] or ""))
         except FileNotFoundError as error:  # a listing finds nothing only where there is no bucket
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
         yield from sorted(infos, key=lambda info: info.path)
 
     def entries(self) -> Iterator[FileInfo]:
@@ -130,35 +120,99 @@ class S3FileSystem:
         """See :meth:`FileSystem.read`."""
         import obstore
 
-        with self._errors():
+        with self.reading():
             return bytes(obstore.get(self.store, path).bytes())
+
+    def read_end(self, path: str, count: int) -> tuple[bytes, int]:
+        """The last bytes of a file, all of a shorter one, and its size, by one request.
+
+        Raises:
+            FileNotFoundError: No such file.
+        """
+        import obstore
+
+        with self.reading():
+            found = obstore.get(self.store, path, options={"range": {"suffix": count}})
+            return bytes(found.bytes()), int(found.meta["size"])
+
+    def read_ranges(self, path: str, starts: Sequence[int], ends: Sequence[int]) -> Sequence[bytes]:
+        """Parts of a file, given by their first bytes and ends; they are fetched side by side."""
+        import obstore
+
+        with self.reading():
+            if len(starts) == 1:
+                return [bytes(obstore.get_range(self.store, path, start=starts[0], end=ends[0]))]
+            return [bytes(part) for part in obstore.get_ranges(self.store, path, starts=starts, ends=ends)]
 
     def write(self, path: str, data: bytes) -> None:
         """See :meth:`FileSystem.write`: one put, or a multipart upload that appears when it is complete."""
         import obstore
 
         try:
-            with self._errors():
+            with self.reading():
                 obstore.put(self.store, path, data)
         except FileNotFoundError as error:  # no bucket
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
 
     def create(self, path: str, data: bytes) -> None:
-        """See :meth:`FileSystem.create`: a put with If-None-Match."""
+        """See :meth:`FileSystem.create`: a put with If-None-Match.
+
+        The answer to a put that succeeded may be lost, and the put that is sent again is then refused: so each writer
+        marks what it creates.
+        """
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
+        writer = uuid.uuid4().hex
+
+        def put() -> None:
+            obstore.put(self.store, path, data, mode="create", use_multipart=False, attributes={_WRITER: writer})
+
+        for attempt in range(1, _SENDINGS + 1):
+            try:
+                return self._send(put)
+            except FileNotFoundError as error:  # no bucket
+                raise self.unusable(error) from error
+            except AlreadyExistsError as error:
+                found = self._writer(path)
+                if found == writer:
+                    return None
+                if found is not None or attempt == _SENDINGS:
+                    raise FileExistsError(f"{self.base}/{path} exists") from error
+                time.sleep(_PAUSE)  # two writers at once may both be refused
+        return None
+
+    def _send(self, request: Callable[[], object]) -> None:
+        """Send a request of a kind that the client does not repeat, again where it went unanswered.
+
+        Raises:
+            StorageError: The place cannot be used.
+        """
+        for attempt in range(1, _SENDINGS + 1):
+            try:
+                with self.reading():
+                    request()
+                    return
+            except StorageError as error:
+                if attempt == _SENDINGS or not went_unanswered(error.__cause__):
+                    raise
+            time.sleep(_PAUSE * attempt)
+
+    def _writer(self, path: str) -> str | None:
+        """Mark of the writer who created a file, empty for one without; None where it is not there (yet)."""
+        import obstore
+
         try:
-            with self._errors():
-                obstore.put(self.store, path, data, mode="create", use_multipart=False)
-        except AlreadyExistsError as error:
-            raise FileExistsError(f"{self.base}/{path} exists") from error
+            with self.reading():
+                return str(obstore.get(self.store, path).attributes.get(_WRITER, ""))
+        except FileNotFoundError:
+            return None
 
     def copy(self, source: str, target: str) -> None:
         """See :meth:`FileSystem.copy`: a copy inside the server."""
         import obstore
 
-        with self._errors():
+        with self.reading():
             obstore.copy(self.store, source, target)
 
     def delete(self, path: str) -> None:
@@ -166,8 +220,7 @@ class S3FileSystem:
         import obstore
 
         try:
-            with self._errors():
-                obstore.delete(self.store, path)
+            self._send(lambda: obstore.delete(self.store, path))
         except FileNotFoundError:
             return
 
@@ -176,7 +229,7 @@ class S3FileSystem:
         import obstore
 
         try:
-            with self._errors():
+            with self.reading():
                 obstore.head(self.store, path)
         except FileNotFoundError:
             return False

@@ -12,19 +12,26 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import wraps
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
+from graphrag_assets.object_store import is_told_by_client
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.s3 import S3FileSystem
 from graphrag_assets.storage.snapshots import VectorTable
 
 if TYPE_CHECKING:
     import lancedb
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 FOLDER = "lancedb"
 
@@ -62,13 +69,7 @@ def connect(filesystem: FileSystem, path: str) -> lancedb.DBConnection:
     """Open a LanceDB database below a storage base."""
     options: dict[str, str] | None = None
     if isinstance(filesystem, S3FileSystem):
-        options = {"region": filesystem.region}
-        if filesystem.endpoint_url:
-            options |= {
-                "endpoint": filesystem.endpoint_url,
-                "allow_http": str(filesystem.endpoint_url.startswith("http://")).lower(),
-                "virtual_hosted_style_request": "false",
-            }
+        options = filesystem.place.lance_options()
     else:
         os.makedirs(filesystem.uri(path), exist_ok=True)
     database: lancedb.DBConnection = load_lancedb().connect(
@@ -77,10 +78,20 @@ def connect(filesystem: FileSystem, path: str) -> lancedb.DBConnection:
     return database
 
 
+def telling(filesystem: FileSystem) -> AbstractContextManager[None]:
+    """Say in words why vector tables cannot be read or written, where they lie in an object store.
+
+    Raises:
+        StorageError: They cannot.
+    """
+    return filesystem.telling() if isinstance(filesystem, S3FileSystem) else nullcontext()
+
+
 def open_vectors(filesystem: FileSystem, vector_table: VectorTable) -> Any:
     """Open one vector table at the version that a snapshot names."""
-    table = connect(filesystem, vector_table.path).open_table(vector_table.table)
-    table.checkout(vector_table.version)
+    with telling(filesystem):
+        table = connect(filesystem, vector_table.path).open_table(vector_table.table)
+        table.checkout(vector_table.version)
     return table
 
 
@@ -125,6 +136,17 @@ def _stream(data: pa.Table) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(data.schema, data.to_batches(max_chunksize=_ROWS_IN_A_PIECE))
 
 
+def _told(method: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a method of the store with :func:`telling`."""
+
+    @wraps(method)
+    def guarded(*args: P.args, **named: P.kwargs) -> T:
+        with telling(cast(VectorStore, args[0]).filesystem):
+            return method(*args, **named)
+
+    return guarded
+
+
 class VectorStore:
     """The vector tables of one embedding model.
 
@@ -160,9 +182,12 @@ class VectorStore:
             self._database = connect(self.filesystem, self.path)
         try:
             return self._database.open_table(name)
-        except (ValueError, FileNotFoundError):
+        except (ValueError, FileNotFoundError) as error:
+            if is_told_by_client(error):
+                raise
             return self._database.create_table(name, schema=self.schema, exist_ok=True)
 
+    @_told
     def write(self, name: str, rows: pa.Table, batch: str = "") -> int:
         """Make the rows of a batch (or of the whole table) exactly these, in one commit.
 
@@ -192,6 +217,7 @@ class VectorStore:
             )
         return int(table.version)
 
+    @_told
     def keep_batches(self, name: str, batches: list[str]) -> None:
         """Delete the rows of batches that no longer exist."""
         table = self._open(name)
@@ -200,6 +226,7 @@ class VectorStore:
         if table.count_rows(where):
             table.delete(where)
 
+    @_told
     def rows(self, name: str, batch: str | None = None, vectors: bool = True) -> pa.Table:
         """Rows of a table or of one batch, sorted by id and window: id, window, text_hash and, if asked for, vector."""
         columns = ["id", "window", "text_hash", "vector"] if vectors else ["id", "window", "text_hash"]
@@ -214,6 +241,7 @@ class VectorStore:
         windows = zip(rows["id"].to_pylist(), rows["window"].to_pylist(), strict=True)
         return [identifier for identifier, window in windows if not window]
 
+    @_told
     def describe(self, name: str) -> VectorTable:
         """The present version of a table, as a snapshot names it. An index is built or extended where it pays.
 

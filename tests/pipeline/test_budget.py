@@ -7,16 +7,21 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import (
     assert_equal_indexes,
     demo_texts,
     index,
     invoke,
+    log_entries,
     make_workspace,
     manifest,
     simulated,
 )
+
+pytestmark = pytest.mark.storage
 
 TEXTS = ("minutes/railway-board-2032-08-11.md", "notes/interview-edda-lindrow.md")
 PRICES = {"input_per_million": 1.0, "output_per_million": 4.0}
@@ -49,7 +54,7 @@ def test_stopping_three_times_ends_as_one_run_does(tmp_path: Path, llmsim: LlmSi
         assert "go on from there" in run.err
         assert "Traceback" not in run.err
         assert 0 < error["spent_usd"] <= share
-        assert not list((root / "output").glob("snapshots/log/*")), "nothing was published"
+        assert not log_entries(root), "nothing was published"
         spent += error["spent_usd"]
     assert spent > 0
     last = index(root)["llm"]
@@ -73,7 +78,7 @@ def test_the_budget_of_the_settings(tmp_path: Path, llmsim: LlmSim) -> None:
 
 
 def manifest_exists(root: Path) -> bool:
-    return bool(list((root / "output").glob("snapshots/log/*")))
+    return bool(log_entries(root))
 
 
 def test_the_published_snapshot_stays(tmp_path: Path, llmsim: LlmSim) -> None:
@@ -99,6 +104,7 @@ def test_an_unknown_price_is_told(tmp_path: Path, llmsim: LlmSim) -> None:
     assert llmsim.requests == 0
 
 
+@pytest.mark.local_disk
 def test_what_is_cached_needs_no_budget(tmp_path: Path, llmsim: LlmSim) -> None:
     llmsim.reset()
     root = workspace(tmp_path, llmsim)

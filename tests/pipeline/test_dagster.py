@@ -25,7 +25,10 @@ from tests.pipeline.workspaces import (
     index,
     make_workspace,
     simulated,
+    storage_of,
 )
+
+pytestmark = pytest.mark.storage
 
 INVENTORY = ("input_inventory", "input_files", "rejected_inputs")
 #: Assets that are made for each batch, as Parquet files.
@@ -87,7 +90,7 @@ def test_loading_is_light() -> None:
 
 
 def batch_files(root: Path, batch: str) -> dict[str, bytes]:
-    return {name: (root / "output" / "build" / name / f"{batch}.parquet").read_bytes() for name in BATCH_TABLES}
+    return {name: storage_of(root).read(f"build/{name}/{batch}.parquet") for name in BATCH_TABLES}
 
 
 def materialize(workspace: Workspace, instance: dg.DagsterInstance, *names: str, **options: object) -> None:
@@ -117,7 +120,7 @@ def test_one_batch_and_a_range(tmp_path: Path, llmsim: LlmSim) -> None:
                 "batch-000003",
             ]
             materialize(workspace, instance, *per_batch, partition_key="batch-000001")
-            assert sorted(file.name for file in (by_hand / "output/build/text_units").iterdir()) == [
+            assert [info.path.rpartition("/")[2] for info in storage_of(by_hand).list("build/text_units")] == [
                 "batch-000001.parquet"
             ]
             assert batch_files(by_hand, "batch-000001") == batch_files(indexed, "batch-000001")
@@ -171,4 +174,4 @@ def test_a_new_workspace_loads_and_runs_one_batch(tmp_path: Path) -> None:
         "launch", "--assets", "documents,text_units", "--partition", "batch-000001", cwd=REPOSITORY, **where
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (root / "output/build/text_units/batch-000001.parquet").exists()
+    assert storage_of(root).exists("build/text_units/batch-000001.parquet")

@@ -19,8 +19,11 @@ from tests.pipeline.workspaces import (
     manifest,
     rows,
     simulated,
+    storage_of,
     write_document,
 )
+
+pytestmark = pytest.mark.storage
 
 FIRST = ("letters/2031-10-23-castellan-to-maske.txt", "letters/2032-05-08-verrall-to-courant.txt")
 ADDED = "news/2032-06-08-quarry-strike.txt"
@@ -99,7 +102,7 @@ class Edits:
     def check_reports(self) -> None:
         """Reports that were carried over are those that would be written now."""
         published = [{**row} for row in rows(self.root, "community_reports")]
-        (self.root / "output" / "build" / "community_reports.parquet").unlink()
+        storage_of(self.root).delete("build/community_reports.parquet")
         again = index(self.root)
         assert again["llm"]["calls"] == 0
         assert again["new_snapshot"] is False

@@ -9,7 +9,7 @@ import pytest
 
 from tests.pipeline import workspaces
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.storage]
 
 
 @pytest.fixture(scope="module")

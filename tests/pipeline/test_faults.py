@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
+from graphrag_assets.storage.build import BuildArea
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import (
     assert_equal_indexes,
@@ -22,8 +22,11 @@ from tests.pipeline.workspaces import (
     published_files,
     rows,
     simulated,
+    storage_of,
     write_document,
 )
+
+pytestmark = pytest.mark.storage
 
 DOCUMENTS = (
     "letters/2031-10-23-castellan-to-maske.txt",
@@ -58,8 +61,8 @@ def extracted(root: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for name in ("extracted_entities", "extracted_relationships"):
         by_unit = found.setdefault(name, {})
-        for file in sorted((root / "output" / "build" / name).glob("*.parquet")):
-            for row in pq.read_table(file).to_pylist():
+        for batch in BuildArea(storage_of(root)).partitions(name):
+            for row in BuildArea(storage_of(root)).read(name, batch).to_pylist():
                 by_unit.setdefault(row["text_unit_id"], []).append(row)
     return found
 

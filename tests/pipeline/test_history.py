@@ -25,6 +25,7 @@ from tests.pipeline.workspaces import (
     index,
     invoke,
     make_workspace,
+    storage_of,
     write_document,
 )
 from tests.s3_server import S3Server
@@ -107,7 +108,7 @@ def test_the_ui_shows_the_index_after_the_history_was_deleted(
         names = [n for n in expected if n in told or n.startswith(("rows/", "vectors/")) or n == "snapshot"]
         assert names, place
         assert {n: found.metadata[n] for n in names} == {n: expected[n] for n in names}, place
-        assert str(found.metadata["dagster/uri"].value).startswith(str(workspace / "output"))
+        assert str(found.metadata["dagster/uri"].value).startswith(storage_of(workspace).base)
         assert ("dagster/column_lineage" in expected) == ("dagster/column_lineage" in found.metadata)
         assert found.description
 

@@ -13,7 +13,7 @@ from graphrag_assets.settings_file import load_workspace
 from tests.llmsim_server import LlmSim
 from tests.pipeline import workspaces
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.storage, pytest.mark.timeout(600)]
 
 QUESTIONS = {
     "index-carol-msft": "Who visits Ebenezer Scrooge, and why?",

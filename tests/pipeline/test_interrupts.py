@@ -21,9 +21,12 @@ from tests.pipeline.workspaces import (
     environment,
     fresh_process,
     index,
+    log_entries,
     make_workspace,
     simulated,
 )
+
+pytestmark = pytest.mark.storage
 
 KEPT = "Interrupted; what is finished is kept, run the same command again to go on"
 TEXTS = ("minutes/railway-board-2032-08-11.md", "notes/interview-edda-lindrow.md")
@@ -82,7 +85,7 @@ def test_index(number: signal.Signals, code: int, tmp_path: Path, llmsim: LlmSim
     assert "rror" not in run.err
     assert json.loads(run.out) == {"error": {"message": KEPT, "type": "interrupted"}}
     assert sorted(run_statuses(root)) == ["FAILURE", "SUCCESS"]
-    assert not list((root / "output").glob("snapshots/log/*"))
+    assert not log_entries(root)
 
     llmsim.config(latency=0.0)
     assert index(root)["llm"]["cached"] > 0

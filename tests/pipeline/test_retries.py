@@ -14,6 +14,8 @@ from graphrag_assets.storage import failures
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import demo_texts, fresh_process, index, invoke, make_workspace, simulated
 
+pytestmark = pytest.mark.storage
+
 DOCUMENTS = ("letters/2031-10-23-castellan-to-maske.txt", "reports/cold-rigg-data-sheet.txt")
 
 

@@ -11,6 +11,8 @@ from graphrag_assets.storage.filesystem import open_filesystem
 from graphrag_assets.storage.snapshots import SnapshotStore
 from tests.pipeline.workspaces import demo_texts, index, invoke, make_workspace, manifest, vector_hashes, write_document
 
+pytestmark = pytest.mark.storage
+
 FIRST = ("letters/2031-10-23-castellan-to-maske.txt", "letters/2032-05-08-verrall-to-courant.txt")
 ADDED = "news/2032-06-08-quarry-strike.txt"
 

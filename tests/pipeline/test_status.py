@@ -27,6 +27,8 @@ from tests.pipeline.workspaces import (
     write_document,
 )
 
+pytestmark = pytest.mark.storage
+
 TEXTS = ("minutes/railway-board-2032-08-11.md", "notes/interview-edda-lindrow.md")
 
 

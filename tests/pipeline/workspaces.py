@@ -19,13 +19,14 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from click.testing import CliRunner
 
-from graphrag_assets.storage.filesystem import open_filesystem
+from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
+from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
 from graphrag_assets.storage.vectors import open_vectors
 from tests.llmsim_server import LlmSim
+from tests.storage_elsewhere import storage_settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEMO = REPOSITORY / "examples" / "demo"
@@ -111,7 +112,7 @@ def make_workspace(root: Path, documents: Mapping[str, str], **settings: Any) ->
     root.mkdir(parents=True, exist_ok=True)
     for path, text in documents.items():
         write_document(root, path, text)
-    (root / "settings.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    (root / "settings.yaml").write_text(json.dumps(storage_settings(root) | settings), encoding="utf-8")
     return root
 
 
@@ -156,23 +157,34 @@ def demo_texts(*paths: str) -> dict[str, str]:
     return {file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8") for file in found}
 
 
+def storage_of(root: Path) -> FileSystem:
+    """The storage of a workspace that stores below output/."""
+    return open_filesystem(str(root / "output"))
+
+
+def log_entries(root: Path) -> list[str]:
+    """Files by which snapshots were published in a workspace."""
+    return [info.path for info in storage_of(root).list("snapshots/log")]
+
+
 def manifest(root: Path) -> Manifest:
     """The published snapshot of a workspace that stores below output/."""
-    published = SnapshotStore(open_filesystem(str(root / "output"))).current()
+    published = SnapshotStore(storage_of(root)).current()
     assert published is not None, f"nothing is published in {root}"
     return published
 
 
 def published_files(root: Path) -> dict[str, bytes]:
     """The published Parquet files by table."""
-    files = {name: (root / "output" / file.path).read_bytes() for name, file in manifest(root).tables.items()}
+    storage = storage_of(root)
+    files = {name: storage.read(file.path) for name, file in manifest(root).tables.items()}
     assert len(files) > 10
     return files
 
 
 def vector_hashes(root: Path) -> dict[str, tuple[int, str]]:
     """Rows of each published vector table, and a hash of its ids and vectors to the last bit."""
-    storage = open_filesystem(str(root / "output"))
+    storage = storage_of(root)
     found = {}
     for name, vectors in manifest(root).vectors.items():
         rows = open_vectors(storage, vectors).search().limit(None).to_arrow()
@@ -185,7 +197,7 @@ def vector_hashes(root: Path) -> dict[str, tuple[int, str]]:
 
 def table(root: Path, name: str) -> pa.Table:
     """A published table."""
-    return pq.read_table(root / "output" / manifest(root).tables[name].path)
+    return read_table(storage_of(root), manifest(root).tables[name].path)
 
 
 def rows(root: Path, name: str) -> list[dict[str, Any]]:

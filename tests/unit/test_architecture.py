@@ -16,14 +16,14 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 #: Modules that every part may use: they say how things are called and told, and import nothing but settings and ids.
-COMMON = {"ids", "settings", "progress", "prompt_files", "machine", "interrupts"}
+COMMON = {"ids", "settings", "progress", "prompt_files", "machine", "interrupts", "object_store"}
 
 #: For each part of the package, the parts that it may import beside itself; parts that are not listed are free.
 ARROWS: dict[str, set[str]] = {
     "text": {"ids"},
     "indexing": {"text", "ids", "machine"},
     "llm": {"text", *COMMON},
-    "storage": {"ids", "settings", "machine"},
+    "storage": {"ids", "settings", "machine", "object_store"},
     "input": {"text", "storage", *COMMON},
     "query": {"storage", "llm", "text", *COMMON},
     "exchange": {"indexing", "storage", "llm", "text", "__version__", *COMMON},
@@ -35,6 +35,7 @@ ARROWS: dict[str, set[str]] = {
     "progress": set(),
     "machine": set(),
     "interrupts": set(),
+    "object_store": set(),
     "prompt_files": {"ids", "settings"},
 }
 

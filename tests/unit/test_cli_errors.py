@@ -10,6 +10,8 @@ import pytest
 
 from tests.pipeline.workspaces import Run, command, invoke, make_workspace
 
+pytestmark = pytest.mark.storage
+
 
 def error_of(run: Run) -> dict[str, Any]:
     value = json.loads(run.out)

@@ -14,6 +14,8 @@ from graphrag_assets.llm.embedded import EmbeddedEmbedder
 from tests.published import publish
 from tests.unit.query_doubles import small_rows
 
+pytestmark = pytest.mark.storage
+
 QUESTION = "Who bought the mill at Brook End in 1931?"
 
 

@@ -19,6 +19,9 @@ from graphrag_assets.cli.doctor import Finding, diagnose, diagnose_root, worst
 from graphrag_assets.cli.init import init_workspace
 from graphrag_assets.settings import Workspace
 from graphrag_assets.settings_file import load_workspace
+from tests.s3_server import S3Server
+
+pytestmark = pytest.mark.storage
 
 ENGLISH = "The council met on Monday and decided that the old bridge should be repaired before the winter. " * 5
 GERMAN = "Der Rat traf sich am Montag und beschloss, dass die alte Brücke noch vor dem Winter repariert wird. " * 5
@@ -151,11 +154,27 @@ def test_language_against_the_embedded_model(tmp_path: Path) -> None:
 # --- storage and cache -----------------------------------------------------------------------------------------------
 
 
+def test_places_on_s3(tmp_path: Path, s3_server: S3Server, bucket: str) -> None:
+    place = f"endpoint_url: {s3_server.endpoint_url}"
+    index = f"storage: {{base: 's3://{bucket}/index', {place}}}"
+    (found,) = only(tmp_path, "storage", index)
+    assert (found.status, "conditional creation works" in found.detail) == ("ok", True)
+    assert only(tmp_path, "shared cache", index) == []
+    (found,) = only(tmp_path, "shared cache", f"{index}\ncache: {{shared: 's3://{bucket}/answers'}}")
+    assert (found.status, "can be listed, read and written" in found.detail) == ("ok", True)
+    (found,) = only(tmp_path, "shared cache", f"{index}\ncache: {{shared: 's3://{bucket}-none/answers'}}")
+    assert found.status == "warn"
+    assert "cache.shared: " in found.detail
+    assert "no such bucket" in found.detail
+
+
+@pytest.mark.local_disk
 def test_storage_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert [f.status for f in only(tmp_path, "storage", "storage: {base: file/below}")] == ["fail"]
 
 
+@pytest.mark.local_disk
 def test_storage_without_conditional_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Careless(doctor_workspace.LocalFileSystem):
         def create(self, path: str, data: bytes) -> None:

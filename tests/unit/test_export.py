@@ -15,6 +15,8 @@ from graphrag_assets.storage.snapshots import Manifest
 from tests.published import HashEmbedder
 from tests.unit.test_import import run, sound, write
 
+pytestmark = pytest.mark.storage
+
 
 @pytest.fixture(autouse=True)
 def embedder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ from graphrag_assets.storage import tables
 from graphrag_assets.text.terms import plain, terms
 from tests.unit.query_doubles import small_index, small_rows
 
+pytestmark = pytest.mark.storage
+
 #: Tables that snapshots of earlier releases do not hold.
 NEW = ("terms", "postings", "row_numbers", "entity_claims", "community_occurrences")
 

@@ -27,6 +27,8 @@ from graphrag_assets.storage.vectors import open_vectors
 from tests.published import HashEmbedder
 from tests.unit.query_doubles import LETTER, MINUTES
 
+pytestmark = pytest.mark.storage
+
 Tables = dict[str, list[dict[str, Any]]]
 TOKENS = tokenizer("o200k_base")
 
@@ -364,6 +366,7 @@ def test_places_of_text_units(document: str, unit: str, expected: tuple[int, int
     assert place(document, unit, 1) == expected
 
 
+@pytest.mark.local_disk
 def test_any_wear_is_survived(tmp_path: Path, embedder: HashEmbedder) -> None:
     """Random damage to cells, rows and columns never ends in a crash, nor in a snapshot that fails the checks."""
     random_ = random.Random(20)

@@ -12,6 +12,8 @@ from graphrag_assets.input.inventory import Changes, Inventory, file_changes, ta
 from graphrag_assets.settings import BatchSettings, Settings
 from graphrag_assets.storage.filesystem import FileInfo, FileSystem, open_filesystem
 
+pytestmark = pytest.mark.storage
+
 SETTINGS = Settings(batches=BatchSettings(max_documents=2))
 
 
@@ -39,11 +41,15 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.files = CountingFiles(open_filesystem(str(root)))
+        self.filesystem = open_filesystem(str(root))  # named as storage is, so that it is an S3 prefix the second time
+        self.files = CountingFiles(self.filesystem)
         self.last: Inventory | None = None
 
     def write(self, name: str, text: str) -> None:
-        (self.root / name).write_text(text, encoding="utf-8")
+        self.filesystem.write(name, text.encode())
+
+    def delete(self, name: str) -> None:
+        self.filesystem.delete(name)
 
     def look(self) -> tuple[Changes, list[str]]:
         """Take the inventory; returns the changes and the files that were read."""
@@ -84,6 +90,7 @@ def test_nothing_changed(folder: Folder) -> None:
     assert folder.files.reads == []
 
 
+@pytest.mark.local_disk
 def test_touched(folder: Folder) -> None:
     """Another time with the same content: the file is read again, and its document counts as unchanged."""
     before = folder.last
@@ -99,7 +106,7 @@ def test_touched(folder: Folder) -> None:
 def test_edited_added_deleted(folder: Folder) -> None:
     old = folder.batches()
     folder.write("a.txt", "A text of another length.")
-    (folder.root / "b.txt").unlink()
+    folder.delete("b.txt")
     folder.write("d.txt", "New.")
     assert file_changes(folder.files, SETTINGS, folder.last) == {"new": 1, "changed": 1, "gone": 1}  # type: ignore[arg-type]
     assert folder.look() == (Changes(1, 1, 1, 1, 0), ["a.txt", "d.txt"])
@@ -110,18 +117,19 @@ def test_edited_added_deleted(folder: Folder) -> None:
 
 def test_renamed(folder: Folder) -> None:
     """A document is known by its path: under another name it is another document."""
-    (folder.root / "a.txt").rename(folder.root / "z.txt")
+    folder.filesystem.copy("a.txt", "z.txt")
+    folder.delete("a.txt")
     assert folder.look()[0] == Changes(1, 0, 1, 2, 0)
 
 
 def test_rejections_are_kept_without_reading_again(folder: Folder) -> None:
-    (folder.root / "broken.json").write_text("{", encoding="utf-8")
+    folder.write("broken.json", "{")
     changes, read = folder.look()
     assert (changes.rejected, read) == (1, ["broken.json"])
     assert folder.look() == (Changes(0, 0, 0, 3, 1), [])
     assert folder.last is not None
     assert folder.last.rejected["file"].to_pylist() == ["broken.json"]
-    (folder.root / "broken.json").unlink()
+    folder.delete("broken.json")
     assert folder.look()[0] == Changes(0, 0, 0, 3, 0)
 
 

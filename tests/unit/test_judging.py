@@ -16,6 +16,8 @@ from graphrag_assets.query.models import RERANKER_WEIGHTS
 from graphrag_assets.query.quotable import Sentence
 from tests.unit.query_doubles import FakeChat, good_answers, models, small_index, small_rows
 
+pytestmark = pytest.mark.storage
+
 TEXTS = [
     "Ada Finch bought the mill at Brook End in 1931.",
     "The mill had forty looms and a wheel.",

@@ -18,6 +18,8 @@ from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
 from graphrag_assets.storage.tables import INPUT_INVENTORY
 from graphrag_assets.storage.vectors import Marker, write_marker
 
+pytestmark = pytest.mark.storage
+
 KEYS = ["batch-000001", "batch-000002"]
 
 

@@ -25,6 +25,8 @@ from tests.published import HashEmbedder, publish_microsoft_index
 from tests.unit.llm_workspaces import workspace
 from tests.unit.query_doubles import FakeChat, good_answers, models, small_index, small_rows
 
+pytestmark = pytest.mark.storage
+
 MODES = ["local", "global", "drift", "basic"]
 QUESTION = "Who bought the mill in 1931?"
 

@@ -9,6 +9,8 @@ from graphrag_assets.query.index import Index
 from graphrag_assets.query.records import TextUnit
 from tests.unit.query_doubles import LETTER, MINUTES, small_index
 
+pytestmark = pytest.mark.storage
+
 CITABLE = {
     "Sources": {0: "t0", 2: "t2"},
     "Reports": {1: "p1"},

@@ -24,6 +24,8 @@ from graphrag_assets.query.records import Relationship
 from tests.published import HashEmbedder, publish_microsoft_index
 from tests.unit.query_doubles import TOKENS, small_index, small_rows
 
+pytestmark = pytest.mark.storage
+
 TABLES = {
     "Reports": ("community_reports", "community"),
     "Entities": ("entities", "human_readable_id"),

@@ -17,6 +17,8 @@ from graphrag_assets.query.dynamic import majority, parse_rating
 from graphrag_assets.query.index import Index
 from tests.unit.query_doubles import FakeChat, good_answers, models, small_index, small_rows
 
+pytestmark = pytest.mark.storage
+
 QUESTION = "Who bought the mill?"
 
 

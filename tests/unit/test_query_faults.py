@@ -19,6 +19,8 @@ from tests.llmsim_server import LlmSim
 from tests.published import HashEmbedder, publish
 from tests.unit.query_doubles import TOKENS, small_rows
 
+pytestmark = pytest.mark.storage
+
 QUESTION = "Who bought the mill in 1931, and what did the council refuse?"
 KEY = "sk-test-0123456789abcdef"
 

@@ -18,6 +18,8 @@ from graphrag_assets.storage import tables
 from tests.published import Rows
 from tests.unit.query_doubles import FakeChat, good_answers, models, small_index, small_rows
 
+pytestmark = pytest.mark.storage
+
 YEARS, KINDS = (1990, 1991, 1992.5), ("memo", "letter")
 DOCUMENTS, UNITS_EACH, ENTITIES = 12, 3, 24
 

@@ -14,6 +14,8 @@ from graphrag_assets.storage.vectors import VectorStore
 from tests.published import HashEmbedder, publish
 from tests.unit.query_doubles import small_index, small_rows
 
+pytestmark = pytest.mark.storage
+
 
 def test_nothing_published_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(NoSnapshotError, match="run graphrag-assets index first"):
@@ -80,6 +82,7 @@ def test_several_vectors_of_one_row_count_once(tmp_path: Path) -> None:
     assert {hit.id for hit in allowed} == {"c", "d"}
 
 
+@pytest.mark.local_disk
 def test_importing_and_opening_needs_neither_dagster_nor_pandas(tmp_path: Path) -> None:
     publish(tmp_path, small_rows())
     code = (

@@ -27,6 +27,8 @@ from graphrag_assets.text.names import canonical_title
 from tests.published import HashEmbedder, Rows, publish
 from tests.unit.query_doubles import TOKENS
 
+pytestmark = pytest.mark.storage
+
 #: The text about the journal names the association; one text about the association tells who led it.
 TEXTS = [
     "The Journal of Quarries is published by the Lime Association.",

@@ -17,6 +17,8 @@ from graphrag_assets.query.routing import Route, by_rules, choose, parse_choice
 from graphrag_assets.query.writing import Question
 from tests.unit.query_doubles import FakeChat, good_answers, models, small_index, small_rows
 
+pytestmark = pytest.mark.storage
+
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Index:

@@ -22,6 +22,8 @@ from graphrag_assets.query.support import NO_CITATION, NOT_BY_WORDS
 from tests.published import publish
 from tests.unit.query_doubles import FakeChat, good_answers, models, small_index
 
+pytestmark = pytest.mark.storage
+
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Index:

@@ -18,6 +18,8 @@ from tests.published import publish
 from tests.s3_server import S3Server
 from tests.unit.query_doubles import small_rows
 
+pytestmark = pytest.mark.storage
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -122,11 +124,11 @@ def test_a_connection_cannot_be_unlocked_nor_write(root: Path, statement: str) -
         with pytest.raises(duckdb.Error):
             connection.execute(statement.format(file=new))
         assert not new.exists()
-        own = root / "output" / index.manifest.tables["entities"].path
-        before = own.read_bytes()
+        own = index.manifest.tables["entities"].path
+        before = index.filesystem.read(own)
         with pytest.raises(duckdb.Error):
-            connection.execute(f"copy documents to '{own}'")
-        assert own.read_bytes() == before
+            connection.execute(f"copy documents to '{index.filesystem.uri(own)}'")
+        assert index.filesystem.read(own) == before
         assert connection.sql("select count(*) from entities").fetchall() == [(5,)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -280,3 +281,42 @@ def test_vector_hash_depends_on_rows_not_on_how_they_came(storage: FileSystem) -
     two.write("t", vectors(b=[0, 1, 0]), "y")
     two.write("t", vectors(a=[1, 0, 0]), "z")
     assert one.describe("t").sha256 == two.describe("t").sha256
+
+
+def _publish_often(base: str, endpoint: str | None, name: str, times: int) -> None:
+    """Publish so many snapshots of one's own, going on from whatever another process published meanwhile."""
+    store = SnapshotStore(open_filesystem(base, endpoint, "us-east-1"))
+    for number in range(times):
+        while True:
+            try:
+                publish(store, f"{name}-{number}.txt")
+                break
+            except SnapshotError as error:
+                assert "another run published" in str(error)  # noqa: PT017
+
+
+def test_two_processes_that_publish_at_once_lose_nothing(storage: FileSystem) -> None:
+    endpoint = getattr(getattr(storage, "place", None), "endpoint", None)
+    spawn = multiprocessing.get_context("spawn")
+    processes = [
+        spawn.Process(target=_publish_often, args=(storage.base, endpoint, name, 12)) for name in ("one", "two")
+    ]
+    for process in processes:
+        process.start()
+    store, seen = SnapshotStore(storage), 0
+    while any(process.is_alive() for process in processes):
+        current = store.current()  # a reader sees whole snapshots only
+        if current is not None:
+            assert current.sequence >= seen
+            seen = current.sequence
+            assert parquet.read_row_count(storage, current.tables["rejected_inputs"].path) == 1
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    entry, _ = store.head()
+    assert entry == 24
+    every = store.all()
+    assert [manifest.sequence for manifest in every] == list(range(1, 25))
+    files = {parquet.read_table(storage, m.tables["rejected_inputs"].path)["file"][0].as_py() for m in every}
+    assert files == {f"{name}-{number}.txt" for name in ("one", "two") for number in range(12)}
+    assert [m.parent for m in every[1:]] == [m.id for m in every[:-1]]
