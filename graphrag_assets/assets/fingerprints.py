@@ -23,12 +23,12 @@ from graphrag_assets.settings import ModelSettings, Workspace
 ALGORITHM_VERSIONS: dict[str, str] = {
     "documents": "2",
     "text_units": "1",
-    "extraction": "1",
+    "extraction": "2",
     "text_unit_embeddings": "1",
     "graph": "1",
     "covariates": "1",
     "communities": "2",
-    "community_reports": "1",
+    "community_reports": "2",
     "entity_embeddings": "1",
     "community_report_embeddings": "1",
 }

@@ -139,6 +139,10 @@ class BuildArea:
         """
         return parquet.read_facts(self.filesystem, self.path(name, partition))
 
+    def parts(self, name: str) -> list[str]:
+        """Paths of all files of a partitioned table, in order."""
+        return sorted(info.path for info in self.filesystem.list(f"{FOLDER}/{name}"))
+
     def partitions(self, name: str) -> list[str]:
         """Partitions of a table that have a file, in order."""
         prefix = f"{FOLDER}/{name}"

@@ -131,6 +131,7 @@ class LanceVectors(dg.IOManager):
         for key, built in _single(obj, _keys(context)).items():
             dimension = built.table.schema.field("vector").type.list_size
             store = VectorStore(self.filesystem, built.model, dimension)
+            write_marker(self.filesystem, name, key, Marker("", built.model, dimension, 0, 0))
             version = store.write(self.tables[name], built.table, key or "")
             marker = Marker(built.fingerprint, built.model, dimension, built.table.num_rows, version)
             write_marker(self.filesystem, name, key, marker)

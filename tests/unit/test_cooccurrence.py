@@ -44,7 +44,6 @@ def test_a_shared_sentence_makes_a_relationship() -> None:
         "text_unit_id": "u1",
         "status": "ok",
         "reason": "",
-        "attempts": 0,
         "entities": 4,
         "relationships": 3,
         "claims": 0,
