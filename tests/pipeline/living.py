@@ -381,7 +381,8 @@ def _indivisible(
 ) -> bool:
     """Whether Leiden cannot divide a community either."""
     inside = [r for r in relationships if r["id"] in set(row["relationship_ids"])]
-    order = {e: i for i, e in enumerate(sorted(row["entity_ids"]))}
+    members = set(row["entity_ids"])
+    order = {ids[title]: i for i, title in enumerate(sorted(title for title in ids if ids[title] in members))}
     ends = [np.array([order[ids[r[end]]] for r in inside], dtype=np.int64) for end in ("source", "target")]
     weight = leiden.binding(np.array([r["weight"] for r in inside], dtype=np.float64))
     graph = leiden.Graph.from_edges(len(order), *ends, weight)
