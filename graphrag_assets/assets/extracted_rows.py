@@ -78,11 +78,12 @@ def earlier_extractions(area: BuildArea, wanted: Collection[str]) -> dict[str, U
                 pc.is_in(status["status"], pa.array(["ok", "empty"])), pc.is_in(status["input_hash"], missing)
             )
             by_unit = {row["text_unit_id"]: row for row in status.filter(chosen).to_pylist()}
-            rows = [_rows_of(area, name, batch, by_unit) if by_unit else {} for name in OUTPUTS[:3]]
+            rows = {name: _rows_of(area, name, batch, by_unit) if by_unit else {} for name in OUTPUTS[:3]}
         except KeyError:  # of an earlier release, without hashes
             continue
         for unit, row in by_unit.items():
-            found[row["input_hash"]] = UnitExtraction(*(part.get(unit, []) for part in rows), row)
+            entities, relationships, claims = (part.get(unit, []) for part in rows.values())
+            found[row["input_hash"]] = UnitExtraction(entities, relationships, claims, row)
     return found
 
 
@@ -96,7 +97,10 @@ def _rows_of(area: BuildArea, name: str, batch: str, units: Collection[str]) -> 
 
 
 def of_unit(extraction: UnitExtraction, unit: str, input_hash: str) -> UnitExtraction:
-    """An extraction as that of a text unit: one of the same text may have had another id."""
+    """An extraction as that of a text unit: one of the same text may have had another id.
+
+    One that lacks something for a reason that may pass gets no hash, so that it is never taken over.
+    """
 
     def named(rows: Rows) -> Rows:
         return [row | {"text_unit_id": unit} for row in rows]
@@ -106,5 +110,5 @@ def of_unit(extraction: UnitExtraction, unit: str, input_hash: str) -> UnitExtra
         named(extraction.entities),
         named(extraction.relationships),
         named(extraction.claims),
-        status | {"input_hash": input_hash},
+        status | {"input_hash": "" if status.get("passing") else input_hash},
     )

@@ -69,7 +69,7 @@ async def _extract_unit(
         row=unit["id"],
     )
     claim_rows: Rows = []
-    status, reason = found.status, found.reason
+    status, reason, passing = found.status, found.reason, found.passing
     if claims.enabled:
         said = await extract_claims(
             unit["text"],
@@ -82,7 +82,7 @@ async def _extract_unit(
             max_gleanings=claims.max_gleanings,
             row=unit["id"],
         )
-        claim_rows = said.claims
+        claim_rows, passing = said.claims, passing or said.passing
         if said.status not in ("ok", "empty"):
             status, reason = said.status, f"claims: {said.reason}"
     return UnitExtraction(
@@ -96,6 +96,7 @@ async def _extract_unit(
             "entities": len({row["title"] for row in found.entities}),
             "relationships": len({(row["source"], row["target"]) for row in found.relationships}),
             "claims": len(claim_rows),
+            "passing": passing,
         },
     )
 
@@ -231,7 +232,9 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
                 for unit, made_from in hashes[key].items()
             ]
             statuses = Counter(unit.status["status"] for unit in found)
-            fingerprint = index.stamp(prints, "extraction", key, failed=not statuses.keys() <= {"ok", "empty"})
+            passing = any(unit.status.get("passing") for unit in found)
+            failed = passing or not statuses.keys() <= {"ok", "empty"}
+            fingerprint = index.stamp(prints, "extraction", key, failed=failed, passing=passing)
             figures = {f"text_units_{status}": statuses.get(status, 0) for status in STATUSES}
             figures["text_units_as_before"] = len(found) - len(made)
             figures |= usage_metadata(usage.get(key, {})) | by_rules.get(key, {})

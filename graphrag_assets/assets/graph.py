@@ -84,12 +84,12 @@ async def resolve(
 
 async def summarize_all(
     entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: "Gateway"
-) -> tuple[list[str], list[str], int]:
+) -> tuple[list[str], list[str], int, int]:
     """Descriptions of all entities and relationships: the model is asked only where there is more than one.
 
     Returns:
-        Descriptions of the entities, of the relationships, and how many summaries failed (their descriptions stand
-        side by side instead).
+        Descriptions of the entities, of the relationships, how many summaries failed (their descriptions stand side by
+        side instead), and how many of these for a reason that may pass.
     """
     settings = workspace.settings.summarize_descriptions
     ask = gateway.ask("summarize_descriptions", settings.completion_model_id)
@@ -99,10 +99,10 @@ async def summarize_all(
     columns = ["id", "source", "target", "descriptions"]
     rows += [([row["source"], row["target"]], row) for row in relationships.select(columns).to_pylist()]
     progress = Progress("summarising descriptions", sum(len(row["descriptions"]) > 1 for _, row in rows))
-    failed = 0
+    failed = passing = 0
 
     async def one(name: str | Sequence[str], row: dict[str, Any]) -> str:
-        nonlocal failed
+        nonlocal failed, passing
         summary = await summarize(
             name,
             row["descriptions"],
@@ -115,6 +115,7 @@ async def summarize_all(
             row=row["id"],
         )
         failed += bool(summary.failed)
+        passing += summary.passing
         progress.advance()
         return summary.text
 
@@ -123,7 +124,7 @@ async def summarize_all(
             i: group.create_task(one(name, row)) for i, (name, row) in enumerate(rows) if len(row["descriptions"]) > 1
         }
     texts = [tasks[i].result() if i in tasks else "".join(row["descriptions"]) for i, (_, row) in enumerate(rows)]
-    return texts[: entities.num_rows], texts[entities.num_rows :], failed
+    return texts[: entities.num_rows], texts[entities.num_rows :], failed, passing
 
 
 def _finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa.Table:
@@ -138,7 +139,7 @@ async def build_standard(entities: pa.Table, relationships: pa.Table, order: pa.
         merged = merge_graph(entities, relationships, order, resolution.mapping)
         del entities, relationships
         give_back_memory()
-        of_entities, of_relationships, failed = await summarize_all(
+        of_entities, of_relationships, failed, passing = await summarize_all(
             merged.entities, merged.relationships, workspace, gateway
         )
         usage = gateway.usage()
@@ -148,7 +149,7 @@ async def build_standard(entities: pa.Table, relationships: pa.Table, order: pa.
         "relationships": _finished(merged.relationships, RELATIONSHIPS, of_relationships),
     }
     metadata = _metadata(resolution, merged)
-    metadata["entities"] |= {"summaries_failed": failed} | usage_metadata(usage)
+    metadata["entities"] |= {"summaries_failed": failed, "summaries_to_try_again": passing} | usage_metadata(usage)
     return Graph(tables, metadata)
 
 
@@ -245,8 +246,9 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             built = run(build_fast(named.table(), linked.table(), order, units, index.workspace))
         rows = built.tables | {"text_units": pa.table({"id": order["text_unit_id"]})}
         yield from check_rows(OUTPUTS, rows, index.workspace.settings.checks)
-        failed = bool(built.metadata["entities"].get("summaries_failed"))
-        fingerprint = index.stamp(prints, "graph", failed=failed)
+        figures_of_entities = built.metadata["entities"]
+        failed, passing = (bool(figures_of_entities.get(f"summaries_{what}")) for what in ("failed", "to_try_again"))
+        fingerprint = index.stamp(prints, "graph", failed=failed, passing=passing)
         picture = dg.MetadataValue.md(graph_picture(built.tables["entities"], built.tables["relationships"]))
         built.metadata["entities"]["entities_by_type"] = count_types(built.tables["entities"])
         for name in OUTPUTS:

@@ -190,7 +190,7 @@ def snapshot_info(workspace: Workspace, prints: Fingerprints, area: BuildArea) -
         CLUSTERING: clustering_info(workspace, area),
         "method": settings.effective_method,
         "encoding_model": settings.chunking.encoding_model,
-        "fingerprint": prints.whole_input(),
+        "fingerprint": prints.snapshot(area.read("rejected_inputs")),
         "release": __version__,
     }
 

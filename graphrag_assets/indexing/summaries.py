@@ -30,11 +30,13 @@ class Summary:
         text: The description.
         failed: Why it is not a summary but a selection of the descriptions; empty when it is one.
         calls: Rounds that were asked for.
+        passing: Whether it failed for a reason that may pass.
     """
 
     text: str
     failed: str = ""
     calls: int = 0
+    passing: bool = False
 
 
 async def summarize(
@@ -94,7 +96,12 @@ async def summarize(
         try:
             reply = await ask([{"role": "user", "content": question}], _summary, row=row)
         except AnswerError as error:
-            return Summary(_selection(distinct, room, count_tokens, truncate), f"{error.status}: {error.reason}", calls)
+            return Summary(
+                _selection(distinct, room, count_tokens, truncate),
+                f"{error.status}: {error.reason}",
+                calls,
+                error.passing,
+            )
         summary, calls = reply.value, calls + 1
     return Summary(summary, calls=calls)
 

@@ -62,12 +62,14 @@ class Reconciled:
         llm: Calls of models, as the command ``index`` reports them.
         snapshot: Id of the published snapshot.
         metadata: Figures by asset.
+        failed: Stages that got no usable answer to some question.
     """
 
     work: Work
     llm: dict[str, Any]
     snapshot: str
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failed: frozenset[str] = frozenset()
 
     @property
     def calls(self) -> dict[str, int]:
@@ -123,7 +125,7 @@ class _Reconcile:
             self._make(("index_snapshot",), [])
         current = index.snapshots.current()
         assert current is not None
-        return Reconciled(work, usage_json(dict(RUN_USAGE)), current.id, self.metadata)
+        return Reconciled(work, usage_json(dict(RUN_USAGE)), current.id, self.metadata, _failed())
 
     def _make(self, names: Sequence[str], batches: list[str], recluster: bool = False) -> None:
         definition = self.assets[names[0]]
@@ -170,6 +172,10 @@ class _Reconcile:
         )
         manager = self.lance if name in VECTOR_TABLES else self.parquet
         manager.handle_output(context, value)  # type: ignore[arg-type]
+
+
+def _failed() -> frozenset[str]:
+    return frozenset(stage for stage, used in RUN_USAGE.items() if used.failed)
 
 
 def _function(definition: dg.AssetsDefinition) -> Any:

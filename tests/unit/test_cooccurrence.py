@@ -128,4 +128,4 @@ def test_rows_fit_the_tables_in_canonical_order(words: list[str]) -> None:
     assert sum(r["mentions"] for r in result.entities) == sum(word in ("Zoe", "Adam", "Eve", "Kim") for word in words)
     EXTRACTED_ENTITIES.from_rows(result.entities)
     EXTRACTED_RELATIONSHIPS.from_rows(result.relationships)
-    EXTRACTION_STATUS.from_rows([result.status])
+    EXTRACTION_STATUS.from_rows([{**result.status, "input_hash": ""}])
