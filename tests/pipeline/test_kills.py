@@ -109,7 +109,8 @@ def live(life: Life, times: int, query_every: int) -> None:
     life.end()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_few_times(tmp_path: Path, llmsim: LlmSim) -> None:
     live(Life(tmp_path, llmsim, seed=1), times=3, query_every=3)
 
