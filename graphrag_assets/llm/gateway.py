@@ -61,10 +61,12 @@ class Gateway:
     Args:
         workspace: Root folder and settings.
         budget: Ceiling of tokens and price for everything that is asked; None: none.
+        must_keep: Whether to stop where the disk of the cache is full.
     """
 
-    def __init__(self, workspace: Workspace, budget: Budget | None = None) -> None:
+    def __init__(self, workspace: Workspace, budget: Budget | None = None, *, must_keep: bool = False) -> None:
         self._workspace = workspace
+        self._must_keep = must_keep
         self._budget = budget
         settings = workspace.settings
         self._slots = asyncio.Semaphore(settings.concurrent_requests)
@@ -79,7 +81,8 @@ class Gateway:
         """Open the cache."""
         cache = self._workspace.settings.cache
         if cache.enabled:
-            self._cache = await asyncio.to_thread(AnswerCache, self._workspace.path(cache.path))
+            path = self._workspace.path(cache.path)
+            self._cache = await asyncio.to_thread(AnswerCache, path, must_keep=self._must_keep)
         return self
 
     async def __aexit__(
