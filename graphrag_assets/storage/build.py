@@ -49,6 +49,7 @@ class Built:
         model: Identity of the embedding model (vector tables only).
         metadata: Figures about these rows, for the page of their asset or partition.
         figures: Figures that stay in the file, for later runs.
+        made_with: Version of what the rows were made with, where later runs may take over some of them.
     """
 
     table: pa.Table
@@ -56,6 +57,7 @@ class Built:
     model: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
+    made_with: str = ""
 
     def release(self) -> None:
         """Let go of the rows once they are written: Dagster keeps all outputs of a run of this process until its end."""
@@ -105,7 +107,7 @@ class BuildArea:
         Raises:
             TableContractError: The rows do not match the contract.
         """
-        data = parquet.to_bytes(built.table, CONTRACTS[name], built.fingerprint, built.figures)
+        data = parquet.to_bytes(built.table, CONTRACTS[name], built.fingerprint, built.figures, built.made_with)
         self.filesystem.write(self.path(name, partition), data)
         return len(data)
 

@@ -10,7 +10,21 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.llmsim_server import LlmSim
-from tests.pipeline.living import OPTIONS, PATHS, SENTENCES, Change, Choose, Delete, Living, Rename, Write
+from tests.pipeline.living import (
+    OPTIONS,
+    PATHS,
+    SENTENCES,
+    Change,
+    Choose,
+    Delete,
+    Living,
+    Rename,
+    Write,
+    settings_of,
+    text_of,
+)
+from tests.pipeline.plain_runs import reconcile_plainly
+from tests.pipeline.workspaces import make_workspace, rows, table, write_document
 
 paths = st.sampled_from(PATHS)
 sentences = st.lists(st.integers(0, len(SENTENCES) - 1), max_size=10).map(tuple)
@@ -61,3 +75,66 @@ SEVERAL: list[Change] = [
     Write("b.txt", (6, 7, 9, 10)),
     Write("letters/d.txt", (3, 8, 11, 12, 13)),
 ]
+
+SEQUENCES: dict[str, list[list[Change]]] = {
+    "a batch goes and comes back": [
+        [Choose("max_documents", 1), *SEVERAL],
+        [Delete(2)],
+        [Write("letters/d.txt", (3, 8, 11, 12, 13))],
+    ],
+    "what could not be used changes, and nothing else": [
+        [*SEVERAL, Write("c.md", ())],
+        [Rename(2, "z/y/x.txt")],
+    ],
+    "another embedding model and back": [
+        SEVERAL,
+        [Choose("embedding", 1), Delete(0)],
+        [Choose("embedding", 0)],
+    ],
+    "an index loses all its documents": [
+        SEVERAL,
+        [Delete(0), Delete(0), Delete(0)],
+        [Write("b.txt", (6, 7, 9, 10))],
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_fixed_changes(llmsim_server: LlmSim, name: str) -> None:
+    first, *sequence = SEQUENCES[name]
+    live(llmsim_server, first, sequence)
+
+
+@pytest.mark.timeout(300)
+def test_without_a_cache_only_changes_are_asked_for(tmp_path: Path, llmsim: LlmSim) -> None:
+    """What did not change is taken over from the tables, not from answers that happen to be kept."""
+    options = {name: values[0] for name, values in OPTIONS.items()}
+    sections = settings_of(llmsim, options) | {"cache": {"enabled": False}}
+    texts = {"a.txt": text_of((0, 1, 4, 5)), "b.txt": text_of((6, 7, 9, 10)), "c.txt": text_of((11, 12, 0, 4))}
+    root = make_workspace(tmp_path, texts, **sections)
+    (root / "same.yaml").write_text("", encoding="utf-8")
+    assert reconcile_plainly(root).calls["extract_graph"] == table(root, "text_units").num_rows
+
+    (root / "input" / "b.txt").rename(root / "input" / "renamed.txt")
+    assert reconcile_plainly(root).calls == {}
+
+    before = {row["id"] for row in rows(root, "text_units")}
+    described = {
+        (row["id"], *row["descriptions"]) for name in ("entities", "relationships") for row in rows(root, name)
+    }
+    write_document(root, "d.txt", text_of((5, 13, 9)))
+    calls = reconcile_plainly(root).calls
+    assert calls["extract_graph"] == len({row["id"] for row in rows(root, "text_units")} - before) > 0
+    summarised = [
+        row
+        for name in ("entities", "relationships")
+        for row in rows(root, name)
+        if len(row["descriptions"]) > 1 and (row["id"], *row["descriptions"]) not in described
+    ]
+    assert calls["summarize_descriptions"] == len(summarised) > 0
+    assert calls["community_reports"] < table(root, "community_reports").num_rows
+
+    (root / "input" / "d.txt").unlink()
+    assert "extract_graph" not in reconcile_plainly(root).calls
