@@ -68,9 +68,9 @@ STAGE_ASSETS: dict[str, tuple[str, ...]] = {
 #: Appended to a fingerprint when something failed, so that the next run tries again; once for each run that tried.
 INCOMPLETE = "+incomplete"
 
-#: Runs that ask for what the model gave no usable answer to. It would go on for ever, at a price, where the model always
-#: gives the same; what could not be reached at all is tried without end.
-MOST_RUNS = 3
+#: Runs that ask for what the model gave no usable answer to, each several times. It would go on for ever, at a price,
+#: where the model always gives the same; what could not be reached at all is tried without end.
+MOST_RUNS = 2
 
 
 def complete(fingerprint: str) -> str:

@@ -87,6 +87,8 @@ async def summarize(
             f"beside the prompt, at least {_LEAST_ROOM} are needed; raise it or shorten the prompt"
         )
     waiting = [truncate(text, room - _MARGIN) for text in distinct]
+    # What the texts themselves say ("I'm sorry, Hal, I can't do that", "serves as an AI expert") is no refusal.
+    read = _text if any(is_refusal(text) for text in distinct) else _summary
     summary, calls = waiting.pop(0), 0
     while waiting:
         taken = _fitting([summary, *waiting], room, count_tokens, truncate)
@@ -94,7 +96,7 @@ async def summarize(
         listed = json.dumps(taken, ensure_ascii=False)
         question = render(prompt, {**variables, "description_list": listed})
         try:
-            reply = await ask([{"role": "user", "content": question}], _summary, row=row)
+            reply = await ask([{"role": "user", "content": question}], read, row=row)
         except AnswerError as error:
             return Summary(
                 _selection(distinct, room, count_tokens, truncate),
@@ -150,6 +152,18 @@ def _selection(
     return "\n".join(text for text in texts if text in chosen) or truncate(texts[0], room)
 
 
+def _text(answer: str) -> str:
+    """The text of an answer.
+
+    Raises:
+        ValueError: The answer is empty.
+    """
+    text = clean_text(answer)
+    if not text:
+        raise ValueError("the answer is empty; expected the summary as plain text")
+    return text
+
+
 def _summary(answer: str) -> str:
     """The summary in an answer.
 
@@ -157,9 +171,7 @@ def _summary(answer: str) -> str:
         RefusalError: The model declined.
         ValueError: The answer is empty.
     """
-    text = clean_text(answer)
-    if not text:
-        raise ValueError("the answer is empty; expected the summary as plain text")
+    text = _text(answer)
     if is_refusal(text) and len(text) < 300:
         raise RefusalError("the model declined to answer")
     return text

@@ -138,3 +138,23 @@ def test_without_a_cache_only_changes_are_asked_for(tmp_path: Path, llmsim: LlmS
 
     (root / "input" / "d.txt").unlink()
     assert "extract_graph" not in reconcile_plainly(root).calls
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("fault", "runs"), [("empty", 2), ("error500", 5)])
+def test_useless_answers_are_not_asked_for_without_end(tmp_path: Path, llmsim: LlmSim, fault: str, runs: int) -> None:
+    """What the model cannot answer is tried in two runs; what could not be reached, in every one."""
+    options = {name: values[0] for name, values in OPTIONS.items()}
+    sections = settings_of(llmsim, options)
+    for entry in sections["completion_models"].values():
+        entry["retry"] = {"max_retries": 1, "max_delay": 0.01}
+    texts = {"a.txt": text_of((0, 1)), "b.txt": text_of((4, 5)), "c.txt": text_of((9, 10))}
+    root = make_workspace(tmp_path, texts, **(sections | {"checks": {"max_failed_share": 1.0}}))
+    (root / "same.yaml").write_text("", encoding="utf-8")
+    llmsim.config(poison='"messages".*Blue Heron', poison_fault=fault, fault_kinds=["extract"])
+    asked = []
+    for _ in range(5):
+        asked.append(reconcile_plainly(root).calls.get("extract_graph", 0))
+    assert [count > 0 for count in asked] == [turn < runs for turn in range(5)]
+    (failed,) = [row for row in rows(root, "text_units") if row["status"] == "failed"]
+    assert "Blue Heron" in failed["text"]

@@ -31,7 +31,7 @@ from tests.pipeline.workspaces import (
 
 READERS = 8
 WRITERS = 2
-SECONDS = 25
+SECONDS = 60
 
 
 class Writer(threading.Thread):
@@ -55,7 +55,7 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         turn = 0
-        while time.monotonic() < self.until:
+        while time.monotonic() < self.until or not self.published:
             path = f"writer-{self.number}-{turn % 3}.txt"
             text = f"Turn {turn}. {text_of((i * (turn + 1) + self.number) % 16 for i in range(6))}"
             self.texts[path] = text
