@@ -138,11 +138,11 @@ def keep(
 def _divided_anew(
     graph: Graph, tree: Sequence[Part], before: Sequence[Before], method: Method, lacking: float
 ) -> list[Part]:
-    """Divide those communities of level 0 anew whose leaves gain most by it, until as much is gained as is lacking.
+    """Divide communities of the two top levels anew, until the leaves have gained as much modularity as is lacking.
 
     How well a clustering divides its communities varies by more than a hundredth from one seed to the next. To take all
-    of a fresh one for that would change most communities; the modularity of the leaves is a sum over communities of level
-    0, so that a few of them can make up for it.
+    of a fresh one for that would change most communities; the modularity of the leaves is a sum over communities, so that
+    a few of them can make up for it: those that gain most for each of their entities.
     """
     strength = np.bincount(graph.rows, weights=graph.data, minlength=graph.nodes)
     total = float(graph.data.sum())
@@ -155,24 +155,35 @@ def _divided_anew(
         mass = np.bincount(labels, weights=strength[nodes])
         return inside / total - method.resolution * float(np.square(mass / total).sum())
 
-    former = {community.id: community for community in before}
-    made: list[tuple[float, int, Part]] = []
-    for i, (nodes, spanned) in enumerate(graph.parts(_labels(tree, graph.nodes))):
-        if len(nodes) <= method.max_size:
-            continue
-        ways = [lifted(method.divide(spanned, turn), nodes) for turn in range(_WAYS)]
-        worth = [of_leaves(way, nodes, spanned) for way in ways]
-        best = int(np.argmax(worth))
-        made.append((worth[best] - of_leaves(tree[i], nodes, spanned), i, ways[best]))
-    chosen = list(tree)
-    for gain, i, fresh in sorted(made, key=lambda item: (-item[0], item[1])):
+    made: list[tuple[float, int, Part, Part]] = []
+    for parts in (list(tree), [child for part in tree for child in part.children or [part]]):
+        for part, (nodes, spanned) in zip(parts, graph.parts(_labels(parts, graph.nodes)), strict=True):
+            if len(nodes) <= method.max_size or any(part is known for *_, known, _ in made):
+                continue
+            ways = [lifted(method.divide(spanned, turn), nodes) for turn in range(_WAYS)]
+            worth = [of_leaves(way, nodes, spanned) for way in ways]
+            best = int(np.argmax(worth))
+            made.append((worth[best] - of_leaves(part, nodes, spanned), len(made), part, ways[best]))
+    former = _by_id(before)
+    done = np.zeros(graph.nodes, dtype=bool)
+    for gain, _, part, fresh in sorted(made, key=lambda item: (-item[0] / len(item[2].nodes), item[1])):
         if gain <= 0 or lacking <= 0:
             break
-        fresh.id = tree[i].id
-        if fresh.id in former:
-            _name(fresh.children, former[fresh.id].children, graph.nodes)
-        chosen[i], lacking = fresh, lacking - gain
-    return chosen
+        if done[part.nodes].any():
+            continue
+        done[part.nodes] = True
+        part.children, part.unsplit, lacking = fresh.children, fresh.unsplit, lacking - gain
+        if part.id in former:
+            _name(part.children, former[part.id].children, graph.nodes)
+    return list(tree)
+
+
+def _by_id(communities: Sequence[Before]) -> dict[str, Before]:
+    """Communities and all that is below them, by id."""
+    found = {community.id: community for community in communities}
+    for community in communities:
+        found |= _by_id(community.children)
+    return found
 
 
 def _close(modularity: float, of_fresh: float, max_drift: float) -> bool:
