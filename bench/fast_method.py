@@ -16,13 +16,14 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.measure import Run, markdown, measured
+from bench.texts import documents
 
 #: What the steps of the DAG are counted as; all others, and what lies between the steps, are the rest.
 PARTS = {
@@ -31,19 +32,6 @@ PARTS = {
     "entity_embeddings": "embedding",
     "community_report_embeddings": "embedding",
 }
-
-
-def documents(source: Path) -> Iterator[tuple[str, str]]:
-    """Name and text of each document of a folder: rows of Parquet files, in parts joined by episode, or text files."""
-    import pyarrow.parquet as pq
-
-    for file in sorted(source.rglob("*.parquet")):
-        texts: dict[str, list[str]] = {}
-        for row in pq.read_table(file).to_pylist():
-            texts.setdefault(str(row.get("episode") or row["file"]), []).append(row["text"])
-        yield from ((name, "\n\n".join(parts)) for name, parts in texts.items())
-    for file in sorted(file for file in source.rglob("*") if file.suffix in (".txt", ".md")):
-        yield file.relative_to(source).as_posix(), file.read_text(encoding="utf-8", errors="replace")
 
 
 def write_workspace(root: Path, source: Path, most: int | None, processes: int | None) -> int:

@@ -42,6 +42,7 @@ class Run:
         others: Cores that other programs kept busy meanwhile, the simulated model among them, on average: where all
             cores are busy, the command had to wait for them.
         samples: All looks, in order.
+        out: Standard output.
     """
 
     wall: float
@@ -49,6 +50,7 @@ class Run:
     peak: float
     others: float
     samples: list[Sample] = field(repr=False)
+    out: str = field(repr=False, default="")
 
     def between(self, begin: float, end: float) -> tuple[float, float]:
         """CPU seconds and peak memory between two times, to the nearest looks."""
@@ -60,9 +62,9 @@ class Run:
 def measured(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Run:
     """Run a command to its end; ends this program where it fails."""
     samples: list[Sample] = []
-    with tempfile.TemporaryFile() as output:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         started, busy = time.monotonic(), _busy()
-        process = subprocess.Popen(command, env=os.environ | (environment or {}), stdout=output, stderr=output)
+        process = subprocess.Popen(command, env=os.environ | (environment or {}), stdout=output, stderr=errors)
         done = threading.Event()
         looking = threading.Thread(target=_look, args=(process.pid, samples, done))
         looking.start()
@@ -71,12 +73,15 @@ def measured(command: Sequence[str], environment: Mapping[str, str] | None = Non
         process.returncode = os.waitstatus_to_exitcode(status)
         done.set()
         looking.join()
+        told = []
+        for file in (output, errors):
+            file.seek(0)
+            told.append(file.read().decode(errors="replace"))
         if process.returncode:
-            output.seek(0)
-            sys.exit(f"{' '.join(command)} failed:\n{output.read().decode(errors='replace')[-3000:]}")
+            sys.exit(f"{' '.join(command)} failed:\n{''.join(told)[-3000:]}")
     peak = max([used.ru_maxrss / 1024, *(sample.memory for sample in samples)])
     cpu = used.ru_utime + used.ru_stime
-    return Run(wall, cpu, peak, max(0.0, (busy - cpu) / wall), samples)
+    return Run(wall, cpu, peak, max(0.0, (busy - cpu) / wall), samples, told[0])
 
 
 def _busy() -> float:

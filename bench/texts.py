@@ -1,9 +1,13 @@
-"""Texts of any size for measurements: copies of the demo corpus with other names, so that the graph grows with the text."""
+"""Texts for measurements: documents of a folder, or copies of the demo corpus of any size.
+
+The copies have other names, so that the graph grows with the text.
+"""
 
 from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo" / "input"
@@ -64,3 +68,16 @@ def make_text(size: int, seed: int = 1) -> str:
             if length >= size:
                 break
     return "\n\n".join(pieces)
+
+
+def documents(source: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of each document of a folder: rows of Parquet files, in parts joined by episode, or text files."""
+    import pyarrow.parquet as pq
+
+    for file in sorted(source.rglob("*.parquet")):
+        texts: dict[str, list[str]] = {}
+        for row in pq.read_table(file).to_pylist():
+            texts.setdefault(str(row.get("episode") or row["file"]), []).append(row["text"])
+        yield from ((name, "\n\n".join(parts)) for name, parts in texts.items())
+    for file in sorted(file for file in source.rglob("*") if file.suffix in (".txt", ".md")):
+        yield file.relative_to(source).as_posix(), file.read_text(encoding="utf-8", errors="replace")

@@ -95,6 +95,7 @@ async def write_with_llm(
         "reports_written": made.written,
         "reports_reused": made.reused,
         "reports_failed": made.failed,
+        "reports_to_try_again": made.passing,
         "sub_reports_used": made.substituted,
         "invented_citations_dropped": made.dropped_citations,
         "contradictions_found": len(found.conflicts),
@@ -216,7 +217,8 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         rows = {"communities": communities, "community_reports": reports}
         yield from check_rows(["community_reports"], rows, index.workspace.settings.checks)
         failed = Counter(reports["status"].to_pylist())["failed"]
-        fingerprint = index.stamp(prints, "community_reports", failed=bool(failed))
+        passing = bool(metadata.get("reports_to_try_again"))
+        fingerprint = index.stamp(prints, "community_reports", failed=bool(failed), passing=passing)
         best = dg.MetadataValue.md(best_report(reports))
         yield dg.Output(Built(reports, fingerprint), metadata=metadata | {"highest_ranked_report": best})
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,7 @@ from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built
 from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.snapshots import SnapshotStore
 from graphrag_assets.storage.tables import ENTITY_VECTORS, REPORT_VECTORS, TEXT_UNIT_VECTORS, embeddings_table
 from graphrag_assets.storage.vectors import VectorStore, read_marker
 from graphrag_assets.text.citations import strip_citations
@@ -90,17 +91,22 @@ class Embedded:
     usage: "dict[str, StageUsage]"
 
 
-def _known_vectors(asset: str, batches: Iterable[str], model: str, storage: FileSystem) -> dict[str, np.ndarray]:
-    """Vectors that the present tables hold, by the hash of what was embedded: (windows, dimension) each."""
-    known: dict[str, np.ndarray] = {}
-    for batch in batches:
-        marker = read_marker(storage, asset, batch or None)
-        if marker is None or marker.model != model:
-            continue
-        rows = VectorStore(storage, model, marker.dimension).rows(VECTOR_TABLES[asset], batch)
-        flat = rows["vector"].combine_chunks().flatten().to_numpy().reshape(-1, marker.dimension)
-        known |= _by_text(rows["text_hash"].to_pylist(), flat, rows["window"].to_pylist())
-    return known
+def _known_vectors(
+    asset: str, batches: Iterable[str], hashes: Collection[str], model: str, storage: FileSystem
+) -> dict[str, np.ndarray]:
+    """Vectors that the present table holds, by the hash of what was embedded: (windows, dimension) each.
+
+    A text may have been embedded as that of another row, in another batch: as that of a document that was renamed.
+    """
+    published = SnapshotStore(storage).current()
+    tables = [published.vectors.get(VECTOR_TABLES[asset])] if published else []
+    markers = (read_marker(storage, asset, batch or None) for batch in batches)
+    known = next((found for found in (*tables, *markers) if found is not None and found.model == model), None)
+    if known is None:
+        return {}
+    rows = VectorStore(storage, model, known.dimension).known(VECTOR_TABLES[asset], hashes)
+    flat = rows["vector"].combine_chunks().flatten().to_numpy().reshape(-1, known.dimension)
+    return _by_text(rows["text_hash"].to_pylist(), flat, rows["window"].to_pylist())
 
 
 def _by_text(hashes: Sequence[str], vectors: np.ndarray, windows: Sequence[int]) -> dict[str, np.ndarray]:
@@ -124,13 +130,13 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
     give_back_memory()
     async with open_gateway(workspace) as gateway:
         embedder = choose(workspace, gateway)
-        known = _known_vectors(asset, texts, embedder.model, storage)
         rows = [
             _Row(batch, row_id, digest(embedder.model, content), content)
             for batch, (row_ids, contents) in texts.items()
             for row_id, content in sorted(zip(row_ids, contents, strict=True))
         ]
         times = Counter(row.text_hash for row in rows)
+        known = _known_vectors(asset, texts, times, embedder.model, storage)
         computed = {row.text_hash for row in rows if row.text_hash not in known}
         progress = Progress(asset.replace("_", " "), len(computed))
         parts: dict[str, list[pa.Table]] = {batch: [] for batch in texts}

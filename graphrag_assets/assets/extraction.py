@@ -3,13 +3,21 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pyarrow as pa
 
 from graphrag_assets.assets.checks import check_rows, check_specs
+from graphrag_assets.assets.extracted_rows import (
+    OUTPUTS,
+    Rows,
+    UnitExtraction,
+    earlier_extractions,
+    input_hashes,
+    of_unit,
+    to_tables,
+)
 from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import import_ahead, open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
@@ -18,37 +26,14 @@ from graphrag_assets.assets.specs import EXTRACTION, described
 from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
 from graphrag_assets.settings import Workspace
-from graphrag_assets.storage.build import CONTRACTS, Built
+from graphrag_assets.storage.build import Built
 from graphrag_assets.storage.failures import fails_at_once, retries
 
 if TYPE_CHECKING:
     from graphrag_assets.llm.gateway import Gateway
     from graphrag_assets.llm.usage import StageUsage
 
-OUTPUTS = ("extracted_entities", "extracted_relationships", "extracted_claims", "extraction_status")
 STATUSES = ("ok", "empty", "failed", "truncated", "refused")
-Rows = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class UnitExtraction:
-    """Rows that one text unit gave."""
-
-    entities: Rows
-    relationships: Rows
-    claims: Rows
-    status: dict[str, Any]
-
-
-def to_tables(units: list[UnitExtraction]) -> dict[str, pa.Table]:
-    """The four tables of a batch, in the order of its text units."""
-    rows: dict[str, Rows] = {
-        "extracted_entities": [row for unit in units for row in unit.entities],
-        "extracted_relationships": [row for unit in units for row in unit.relationships],
-        "extracted_claims": [row for unit in units for row in unit.claims],
-        "extraction_status": [unit.status for unit in units],
-    }
-    return {name: CONTRACTS[name].from_rows(rows[name]) for name in OUTPUTS}
 
 
 def _prompts(workspace: Workspace) -> dict[str, str]:
@@ -84,7 +69,7 @@ async def _extract_unit(
         row=unit["id"],
     )
     claim_rows: Rows = []
-    status, reason, attempts = found.status, found.reason, found.attempts
+    status, reason, passing = found.status, found.reason, found.passing
     if claims.enabled:
         said = await extract_claims(
             unit["text"],
@@ -97,7 +82,7 @@ async def _extract_unit(
             max_gleanings=claims.max_gleanings,
             row=unit["id"],
         )
-        claim_rows, attempts = said.claims, attempts + said.attempts
+        claim_rows, passing = said.claims, passing or said.passing
         if said.status not in ("ok", "empty"):
             status, reason = said.status, f"claims: {said.reason}"
     return UnitExtraction(
@@ -108,10 +93,10 @@ async def _extract_unit(
             "text_unit_id": unit["id"],
             "status": status,
             "reason": reason,
-            "attempts": attempts,
             "entities": len({row["title"] for row in found.entities}),
             "relationships": len({(row["source"], row["target"]) for row in found.relationships}),
             "claims": len(claim_rows),
+            "passing": passing,
         },
     )
 
@@ -188,6 +173,11 @@ def read_by_rules(batch: pa.Table, languages: Mapping[str, str], model_name: str
     return {"text_units_read_by_rules": sum(foreign.values()), "languages_read_by_rules": told}
 
 
+def _without(hashes: Mapping[str, str], known: Mapping[str, UnitExtraction]) -> pa.Array:
+    """Which text units are not known from before."""
+    return pa.array([made_from not in known for made_from in hashes.values()], pa.bool_())
+
+
 def _languages(index: Index, batches: list[str]) -> dict[str, str]:
     """Language by document id. The language of a text decides how it is analysed, it is not what is extracted."""
     documents = index.build.ref("documents", batches).table(["id", "language"])
@@ -217,18 +207,36 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         units = by_batch(context, text_units)
         usage: dict[str, dict[str, StageUsage]] = {}
         by_rules: dict[str, dict[str, Any]] = {}
-        if index.workspace.settings.effective_method == "standard":
-            extracted, usage = run(extract_with_llm(units, index.workspace))
+        standard = index.workspace.settings.effective_method == "standard"
+        languages = {} if standard else _languages(index, list(units))
+        hashes = {key: input_hashes(table, index.workspace, languages) for key, table in units.items()}
+        known = earlier_extractions(
+            index.build, {made_from for batch in hashes.values() for made_from in batch.values()}
+        )
+        new = {key: table.filter(_without(hashes[key], known)) for key, table in units.items()}
+        extracted: dict[str, list[UnitExtraction]] = {}
+        if not any(table.num_rows for table in new.values()):
+            extracted = {key: [] for key in units}
+        elif standard:
+            extracted, usage = run(extract_with_llm(new, index.workspace))
         else:
-            languages = _languages(index, list(units))
-            extracted = extract_with_nlp(units, languages, index.workspace)
+            extracted = extract_with_nlp(new, languages, index.workspace)
+        if not standard:
             model_name = index.workspace.settings.extract_graph_nlp.text_analyzer.model_name
             by_rules = {key: read_by_rules(table, languages, model_name) for key, table in units.items()}
         tables: dict[str, dict[str, Built]] = {name: {} for name in OUTPUTS}
-        for key, found in extracted.items():
+        for key, made in extracted.items():
+            fresh = iter(made)
+            found = [
+                of_unit(known[made_from] if made_from in known else next(fresh), unit, made_from)
+                for unit, made_from in hashes[key].items()
+            ]
             statuses = Counter(unit.status["status"] for unit in found)
-            fingerprint = index.stamp(prints, "extraction", key, failed=not statuses.keys() <= {"ok", "empty"})
+            passing = any(unit.status.get("passing") for unit in found)
+            failed = passing or not statuses.keys() <= {"ok", "empty"}
+            fingerprint = index.stamp(prints, "extraction", key, failed=failed, passing=passing)
             figures = {f"text_units_{status}": statuses.get(status, 0) for status in STATUSES}
+            figures["text_units_as_before"] = len(found) - len(made)
             figures |= usage_metadata(usage.get(key, {})) | by_rules.get(key, {})
             for name, table in to_tables(found).items():
                 tables[name][key] = Built(table, fingerprint, metadata=figures if name == "extraction_status" else {})

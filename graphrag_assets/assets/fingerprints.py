@@ -23,12 +23,12 @@ from graphrag_assets.settings import ModelSettings, Workspace
 ALGORITHM_VERSIONS: dict[str, str] = {
     "documents": "2",
     "text_units": "1",
-    "extraction": "1",
+    "extraction": "2",
     "text_unit_embeddings": "1",
     "graph": "1",
     "covariates": "1",
     "communities": "2",
-    "community_reports": "1",
+    "community_reports": "2",
     "entity_embeddings": "1",
     "community_report_embeddings": "1",
 }
@@ -65,8 +65,17 @@ STAGE_ASSETS: dict[str, tuple[str, ...]] = {
     "community_report_embeddings": ("community_report_embeddings",),
 }
 
-#: Appended to a fingerprint when something failed for a passing reason, so that the next run tries again.
+#: Appended to a fingerprint when something failed, so that the next run tries again; once for each run that tried.
 INCOMPLETE = "+incomplete"
+
+#: Runs that ask for what the model gave no usable answer to, each several times. It would go on for ever, at a price,
+#: where the model always gives the same; what could not be reached at all is tried without end.
+MOST_RUNS = 2
+
+
+def complete(fingerprint: str) -> str:
+    """A fingerprint as it is where nothing failed."""
+    return fingerprint.partition(INCOMPLETE)[0]
 
 
 def model_identity(model: ModelSettings | None) -> object:
@@ -223,8 +232,17 @@ class Fingerprints:
             chain.append(BATCH_STAGES[chain[-1]][0])
         return digest_json([[self._versions[name] for name in chain], documents])
 
+    def snapshot(self, rejected: pa.Table) -> str:
+        """Fingerprint of a snapshot: of everything in it, what could not be used of the input among it.
+
+        Args:
+            rejected: Rows of rejected_inputs.
+        """
+        whole = self.whole_input()
+        return digest(whole, digest_json(rejected.to_pylist())) if rejected.num_rows else whole
+
     def whole_input(self) -> str:
-        """Fingerprint of everything: equal when no table can have changed."""
+        """Fingerprint of everything that is made from documents: equal when no table of it can have changed."""
         return digest_json(
             [
                 self.corpus("community_report_embeddings"),

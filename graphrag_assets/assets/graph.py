@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.corpus import canonical_titles, text_unit_order
+from graphrag_assets.assets.fingerprints import code_version
 from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import all_there, every_batch
@@ -27,7 +28,7 @@ from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.progress import Progress
 from graphrag_assets.prompt_files import load_prompt
 from graphrag_assets.settings import Workspace
-from graphrag_assets.storage.build import Built, TableRef
+from graphrag_assets.storage.build import BuildArea, Built, TableRef
 from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COVARIATES, ENTITIES, ENTITY_ALIASES, RELATIONSHIPS
 
@@ -82,14 +83,48 @@ async def resolve(
     )
 
 
+Summaries = dict[tuple[str, ...], str]
+
+
+def _summarised(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the summary of an entity or a relationship is made from, beside settings, prompt and model."""
+    return (*([row["title"]] if "title" in row else ["", row["source"], row["target"]]), "", *row["descriptions"])
+
+
+def earlier_summaries(area: BuildArea, version: str) -> Summaries:
+    """Summaries in the build area that were made with the same settings, prompt and model, by what they were made from.
+
+    Args:
+        area: The build area.
+        version: Code version of the graph. Tables in which a summary failed name none.
+    """
+    found: Summaries = {}
+    for name, labels in (("entities", ["title"]), ("relationships", ["source", "target"])):
+        try:
+            if area.facts(name).made_with != version:
+                continue
+        except FileNotFoundError:
+            continue
+        rows = area.read(name, columns=[*labels, "descriptions", "description"]).to_pylist()
+        found |= {_summarised(row): row["description"] for row in rows if len(row["descriptions"]) > 1}
+    return found
+
+
 async def summarize_all(
-    entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: "Gateway"
-) -> tuple[list[str], list[str], int]:
+    entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: "Gateway", known: Summaries
+) -> tuple[list[str], list[str], int, int]:
     """Descriptions of all entities and relationships: the model is asked only where there is more than one.
 
+    Args:
+        entities: Merged entities.
+        relationships: Merged relationships.
+        workspace: Settings and prompt.
+        gateway: The models.
+        known: Summaries of an earlier run, which are taken over.
+
     Returns:
-        Descriptions of the entities, of the relationships, and how many summaries failed (their descriptions stand
-        side by side instead).
+        Descriptions of the entities, of the relationships, how many summaries failed (their descriptions stand side by
+        side instead), and how many of these for a reason that may pass.
     """
     settings = workspace.settings.summarize_descriptions
     ask = gateway.ask("summarize_descriptions", settings.completion_model_id)
@@ -98,11 +133,12 @@ async def summarize_all(
     rows = [(row["title"], row) for row in entities.select(["id", "title", "descriptions"]).to_pylist()]
     columns = ["id", "source", "target", "descriptions"]
     rows += [([row["source"], row["target"]], row) for row in relationships.select(columns).to_pylist()]
-    progress = Progress("summarising descriptions", sum(len(row["descriptions"]) > 1 for _, row in rows))
-    failed = 0
+    wanted = {i for i, (_, row) in enumerate(rows) if len(row["descriptions"]) > 1 and _summarised(row) not in known}
+    progress = Progress("summarising descriptions", len(wanted))
+    failed = passing = 0
 
     async def one(name: str | Sequence[str], row: dict[str, Any]) -> str:
-        nonlocal failed
+        nonlocal failed, passing
         summary = await summarize(
             name,
             row["descriptions"],
@@ -115,15 +151,20 @@ async def summarize_all(
             row=row["id"],
         )
         failed += bool(summary.failed)
+        passing += summary.passing
         progress.advance()
         return summary.text
 
     async with asyncio.TaskGroup() as group:
-        tasks = {
-            i: group.create_task(one(name, row)) for i, (name, row) in enumerate(rows) if len(row["descriptions"]) > 1
-        }
-    texts = [tasks[i].result() if i in tasks else "".join(row["descriptions"]) for i, (_, row) in enumerate(rows)]
-    return texts[: entities.num_rows], texts[entities.num_rows :], failed
+        tasks = {i: group.create_task(one(name, row)) for i, (name, row) in enumerate(rows) if i in wanted}
+
+    def text(i: int, row: dict[str, Any]) -> str:
+        if len(row["descriptions"]) < 2:
+            return "".join(row["descriptions"])
+        return tasks[i].result() if i in tasks else known[_summarised(row)]
+
+    texts = [text(i, row) for i, (_, row) in enumerate(rows)]
+    return texts[: entities.num_rows], texts[entities.num_rows :], failed, passing
 
 
 def _finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa.Table:
@@ -131,15 +172,17 @@ def _finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa
     return contract.from_columns(columns | {"description": list(descriptions)})
 
 
-async def build_standard(entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace) -> Graph:
-    """Resolve, merge and summarise what the LLM extracted."""
+async def build_standard(
+    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace, known: Summaries
+) -> Graph:
+    """Resolve, merge and summarise what the LLM extracted, as far as it is not summarised yet."""
     async with open_gateway(workspace) as gateway:
         resolution = await resolve(entities, relationships, order, workspace, gateway)
         merged = merge_graph(entities, relationships, order, resolution.mapping)
         del entities, relationships
         give_back_memory()
-        of_entities, of_relationships, failed = await summarize_all(
-            merged.entities, merged.relationships, workspace, gateway
+        of_entities, of_relationships, failed, passing = await summarize_all(
+            merged.entities, merged.relationships, workspace, gateway, known
         )
         usage = gateway.usage()
     tables = {
@@ -148,7 +191,7 @@ async def build_standard(entities: pa.Table, relationships: pa.Table, order: pa.
         "relationships": _finished(merged.relationships, RELATIONSHIPS, of_relationships),
     }
     metadata = _metadata(resolution, merged)
-    metadata["entities"] |= {"summaries_failed": failed} | usage_metadata(usage)
+    metadata["entities"] |= {"summaries_failed": failed, "summaries_to_try_again": passing} | usage_metadata(usage)
     return Graph(tables, metadata)
 
 
@@ -239,20 +282,24 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         order = text_unit_order(index.build.ref("documents", prints.batches), text_units)
         named, linked = (all_there(table, prints.batches) for table in (extracted_entities, extracted_relationships))
         if index.workspace.settings.effective_method == "standard":
-            built = run(build_standard(named.table(), linked.table(), order, index.workspace))
+            known = earlier_summaries(index.build, code_version(index.workspace, "graph"))
+            built = run(build_standard(named.table(), linked.table(), order, index.workspace, known))
         else:
             units = in_order(text_units.table(["id", "text", "document_id"]), order)
             built = run(build_fast(named.table(), linked.table(), order, units, index.workspace))
         rows = built.tables | {"text_units": pa.table({"id": order["text_unit_id"]})}
         yield from check_rows(OUTPUTS, rows, index.workspace.settings.checks)
-        failed = bool(built.metadata["entities"].get("summaries_failed"))
-        fingerprint = index.stamp(prints, "graph", failed=failed)
+        figures_of_entities = built.metadata["entities"]
+        failed, passing = (bool(figures_of_entities.get(f"summaries_{what}")) for what in ("failed", "to_try_again"))
+        fingerprint = index.stamp(prints, "graph", failed=failed, passing=passing)
+        made_with = "" if failed else code_version(index.workspace, "graph")
         picture = dg.MetadataValue.md(graph_picture(built.tables["entities"], built.tables["relationships"]))
         built.metadata["entities"]["entities_by_type"] = count_types(built.tables["entities"])
         for name in OUTPUTS:
             figures = built.metadata[name] | ({"picture": picture} if name != "entity_aliases" else {})
             pruned = {"pruned": figures[f"{name}_pruned"]} if f"{name}_pruned" in figures else {}
-            yield dg.Output(Built(built.tables[name], fingerprint, metadata=figures, figures=pruned), name)
+            table = Built(built.tables[name], fingerprint, metadata=figures, figures=pruned, made_with=made_with)
+            yield dg.Output(table, name)
 
     @dg.asset(
         ins={"extracted_claims": dg.AssetIn(partition_mapping=every_batch)},

@@ -11,7 +11,15 @@ from typing import Any
 import dagster as dg
 
 from graphrag_assets import interrupts
-from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, INCOMPLETE, STAGE_ASSETS, Fingerprints
+from graphrag_assets.assets.fingerprints import (
+    BATCH_STAGES,
+    CORPUS_STAGES,
+    INCOMPLETE,
+    MOST_RUNS,
+    STAGE_ASSETS,
+    Fingerprints,
+    complete,
+)
 from graphrag_assets.settings import Workspace
 from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.storage.build import BuildArea
@@ -103,28 +111,38 @@ class Index(dg.ConfigurableResource[None]):
         check(self.storage)
         return Fingerprints(self.workspace, self.build.read("input_inventory"))
 
-    def stamp(self, prints: Fingerprints, stage: str, key: str | None = None, *, failed: bool = False) -> str:
+    def stamp(
+        self, prints: Fingerprints, stage: str, key: str | None = None, *, failed: bool = False, passing: bool = False
+    ) -> str:
         """Fingerprint to write a table with.
 
-        It is marked as incomplete where something failed for a passing reason, or a table that it was made from is not
-        what the inventory and the settings ask for, as after a single asset was materialized by hand; the next reconcile
-        then makes it again.
+        It is marked as incomplete where something failed, or a table that it was made from is not what the inventory and
+        the settings ask for, as after a single asset was materialized by hand; the next reconcile then makes it again.
+        Where the model gave no usable answer, only so many runs ask in vain; another text, prompt or model is another
+        question.
 
         Args:
             prints: What the index ought to have.
             stage: Stage of the table.
             key: Batch; None for a table of the whole corpus.
             failed: Whether some rows could not be made.
+            passing: Whether for a reason that may pass.
         """
         wanted = prints.batch(stage, key) if key else prints.corpus(stage)
         sources = BATCH_STAGES[stage] if key else CORPUS_STAGES[stage]
         keys = {source: [key] if key else prints.batches if source in BATCH_STAGES else [None] for source in sources}
         true = all(self._is_true(prints, source, part) for source, parts in keys.items() for part in parts)
-        return wanted if true and not failed else wanted + INCOMPLETE
+        if true and not failed:
+            return wanted
+        if not true or passing:
+            return wanted + INCOMPLETE
+        found = self.build.fingerprint(STAGE_ASSETS[stage][0], key) or ""
+        runs = 1 + (found.count(INCOMPLETE) if complete(found) == wanted else 0)
+        return wanted + INCOMPLETE * runs if runs < MOST_RUNS else wanted
 
     def _is_true(self, prints: Fingerprints, stage: str, key: str | None) -> bool:
         found = self.build.fingerprint(STAGE_ASSETS[stage][0], key) or ""
-        return found.removesuffix(INCOMPLETE) == (prints.batch(stage, key) if key else prints.corpus(stage))
+        return complete(found) == (prints.batch(stage, key) if key else prints.corpus(stage))
 
     @property
     def snapshots(self) -> SnapshotStore:

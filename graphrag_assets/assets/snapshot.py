@@ -1,6 +1,6 @@
 """Assembling, checking and publishing a snapshot: the last gate."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -14,7 +14,7 @@ from graphrag_assets.assets.checks import result, stop_if_broken
 from graphrag_assets.assets.clustering import CLUSTERING, clustering_info
 from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
-from graphrag_assets.assets.fingerprints import Fingerprints
+from graphrag_assets.assets.fingerprints import BATCH_STAGES, STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.resources import Index
@@ -33,6 +33,9 @@ from graphrag_assets.storage.snapshots import Manifest, VectorTable, is_kept, ke
 from graphrag_assets.storage.vectors import VectorStore, read_marker
 
 SNAPSHOT = "index_snapshot"
+
+#: Tables that are made for each document batch.
+BATCHED = tuple(asset for stage in BATCH_STAGES for asset in STAGE_ASSETS[stage] if asset not in VECTOR_TABLES)
 
 #: Whole-corpus tables that a snapshot takes over as they are.
 TAKEN_OVER = ("entities", "relationships", "covariates", "communities", "entity_aliases", "rejected_inputs")
@@ -129,7 +132,8 @@ def _numbers(table: pa.Table) -> dict[str, int]:
 def collect_vectors(index: Index, batches: list[str]) -> tuple[dict[str, VectorTable], dict[str, list[str]]]:
     """The vector tables at their present version, and the ids in them.
 
-    Rows of batches that no longer exist leave the table of text units first.
+    Rows of batches that no longer exist leave the table of text units first, and before them what tells that they are
+    there: a batch may come back.
     """
     vectors: dict[str, VectorTable] = {}
     vector_ids: dict[str, list[str]] = {}
@@ -140,10 +144,25 @@ def collect_vectors(index: Index, batches: list[str]) -> tuple[dict[str, VectorT
             continue
         store = VectorStore(index.storage, markers[-1].model, markers[-1].dimension)
         if asset == "text_unit_embeddings":
+            forget_batches(index.build, batches, [asset])
             store.keep_batches(name, batches)
         vectors[name] = store.describe(name)
         vector_ids[name] = store.ids(name)
     return vectors, vector_ids
+
+
+def forget_batches(area: BuildArea, batches: list[str], assets: Iterable[str]) -> None:
+    """Delete what the build area holds of batches that hold no document any more.
+
+    Args:
+        area: The build area.
+        batches: Batches that hold documents.
+        assets: Assets that are made for each batch.
+    """
+    for asset in assets:
+        for path in area.parts(asset):
+            if path.rpartition("/")[2].partition(".")[0] not in batches:
+                area.filesystem.delete(path)
 
 
 #: The checks of the snapshot itself: the tables of several assets agree.
@@ -172,7 +191,7 @@ def snapshot_info(workspace: Workspace, prints: Fingerprints, area: BuildArea) -
         CLUSTERING: clustering_info(workspace, area),
         "method": settings.effective_method,
         "encoding_model": settings.chunking.encoding_model,
-        "fingerprint": prints.whole_input(),
+        "fingerprint": prints.snapshot(area.read("rejected_inputs")),
         "release": __version__,
     }
 
@@ -246,6 +265,7 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         info = snapshot_info(index.workspace, prints, index.build)
         confirm(index.storage)
         manifest, new = index.snapshots.publish(data, rows, vectors, info)
+        forget_batches(index.build, prints.batches, BATCHED)
         yield dg.MaterializeResult(metadata=snapshot_metadata(index.storage, manifest) | {"new_snapshot": new})
 
     return [index_snapshot]

@@ -16,7 +16,7 @@ import dagster as dg
 
 from graphrag_assets.assets.build import build_definitions
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
-from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, INCOMPLETE, STAGE_ASSETS, Fingerprints
+from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, STAGE_ASSETS, Fingerprints, complete
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.snapshot import snapshot_metadata
@@ -139,7 +139,7 @@ def _code_version(prints: Fingerprints, asset: str, batch: str | None, version: 
     if stage is None or present is None:
         return version
     wanted = prints.batch(stage, batch) if batch else prints.corpus(stage)
-    return present if version.removesuffix(INCOMPLETE) == wanted else f"unknown ({version[:12]})"
+    return present if complete(version) == wanted else f"unknown ({version[:12]})"
 
 
 def _input_tags(instance: dg.DagsterInstance, parents: Iterable[dg.AssetKey]) -> dict[str, str]:

@@ -107,8 +107,16 @@ def missing_work(
         batches=sorted({key for _, key in lacking}),
         stages=[stage for stage in BATCH_STAGES if stage in stages],
         corpus_stages=[stage for stage in CORPUS_STAGES if stage in corpus],
-        publish=bool(lacking or corpus) or published != prints.whole_input(),
+        publish=bool(lacking or corpus) or published != _wanted(prints, area),
     )
+
+
+def _wanted(prints: Fingerprints, area: BuildArea) -> str:
+    """Fingerprint of the snapshot that ought to be published."""
+    try:
+        return prints.snapshot(area.read("rejected_inputs"))
+    except FileNotFoundError:
+        return prints.whole_input()
 
 
 def _with_followers(stages: set[str], made_from: Mapping[str, tuple[str, ...]]) -> set[str]:

@@ -26,14 +26,19 @@ class AnswerError(Exception):
         reason: What went wrong, in one line, without any document text or key.
         attempts: Answers that were asked for.
         answer: The last raw answer, empty if there was none.
+        passing: Whether there was no answer at all for a reason that may pass, such as a busy server; an answer that
+            could not be used is likely to come again.
     """
 
-    def __init__(self, status: AnswerStatus, reason: str, attempts: int = 1, answer: str = "") -> None:
+    def __init__(
+        self, status: AnswerStatus, reason: str, attempts: int = 1, answer: str = "", *, passing: bool = False
+    ) -> None:
         super().__init__(f"{status}: {reason}")
         self.status: AnswerStatus = status
         self.reason = reason
         self.attempts = attempts
         self.answer = answer
+        self.passing = passing
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ class ClaimExtraction:
         status: ok, empty (nothing found), or failed, truncated, refused.
         reason: What went wrong, in one line; empty when nothing did.
         attempts: Answers that were asked for; 0 when all came from the cache.
+        passing: Whether something was not answered for a reason that may pass, so that another run may get more.
         dropped: What the answers held that could not be used, counted by reason.
     """
 
@@ -81,6 +82,7 @@ class ClaimExtraction:
     status: Status = "ok"
     reason: str = ""
     attempts: int = 0
+    passing: bool = False
     dropped: dict[str, int] = field(default_factory=dict)
 
 
@@ -126,7 +128,7 @@ async def extract_claims(
     )
     examples = example_subjects(prompt)
     merged = merge_claims((without_echoes(answer, text, examples) for answer in said.answers), row)
-    merged.attempts, merged.reason = said.attempts, said.reason
+    merged.attempts, merged.reason, merged.passing = said.attempts, said.reason, said.passing
     merged.status = "empty" if said.status == "ok" and not merged.claims else said.status
     return merged
 

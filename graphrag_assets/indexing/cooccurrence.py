@@ -65,7 +65,6 @@ def text_unit_rows(
         "text_unit_id": text_unit_id,
         "status": "ok" if entities else "empty",
         "reason": "" if entities else "no names and no noun phrases were found",
-        "attempts": 0,
         "entities": len(entities),
         "relationships": len(relationships),
         "claims": 0,

@@ -40,6 +40,7 @@ class Extraction:
         status: ok, empty (nothing found), or failed, truncated, refused.
         reason: What went wrong, in one line; empty when nothing did.
         attempts: Answers that were asked for; 0 when all came from the cache.
+        passing: Whether something was not answered for a reason that may pass, so that another run may get more.
         dropped: What the answers held that could not be used, counted by reason.
     """
 
@@ -48,6 +49,7 @@ class Extraction:
     status: Status = "ok"
     reason: str = ""
     attempts: int = 0
+    passing: bool = False
     dropped: dict[str, int] = field(default_factory=dict)
 
 
@@ -90,7 +92,7 @@ async def extract_graph(
     )
     examples = example_titles(prompt)
     merged = merge_answers((without_echoes(answer, text, examples) for answer in said.answers), row)
-    merged.attempts, merged.reason = said.attempts, said.reason
+    merged.attempts, merged.reason, merged.passing = said.attempts, said.reason, said.passing
     merged.status = said.status
     if said.status == "ok" and not merged.entities:
         merged.status, merged.reason = "empty", said.reason or "the model found no entity"

@@ -31,12 +31,14 @@ class Conversation(Generic[T]):
         status: ok, or why the first answer could not be used (failed, refused) or only in part (truncated).
         reason: What went wrong, in one line; empty when nothing did.
         attempts: Answers that were asked for.
+        passing: Whether something was not answered for a reason that may pass, so that another run may get more.
     """
 
     answers: list[T] = field(default_factory=list)
     status: Status = "ok"
     reason: str = ""
     attempts: int = 0
+    passing: bool = False
 
 
 async def converse(
@@ -81,6 +83,7 @@ async def converse(
             reply = await ask(messages, parse, schema=schema, row=row, partial=True)
         except AnswerError as error:
             said.attempts += error.attempts
+            said.passing = error.passing
             rest = salvage(error.answer)
             if rest is not None:
                 said.answers.append(rest)
@@ -131,4 +134,4 @@ def _salvaged(error: AnswerError, salvage: Callable[[str], T | None]) -> Convers
             [rest], "truncated", f"{error.reason}; the records before the cut were kept", error.attempts
         )
     status: Status = "refused" if is_refusal(error.answer) else error.status
-    return Conversation([], status, error.reason, error.attempts)
+    return Conversation([], status, error.reason, error.attempts, error.passing)

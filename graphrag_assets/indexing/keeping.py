@@ -2,7 +2,8 @@
 
 They may stay as long as their modularity is at most a set share below that of a fresh clustering. A fresh one need not be
 made each time to know that: how far the graph has changed since bounds what a fresh one can have gained
-(:func:`graphrag_assets.indexing.upkeep.drift`).
+(:func:`graphrag_assets.indexing.upkeep.drift`). Where they have fallen behind, they are mended before they are given up:
+all entities may move to better communities of level 0, and the communities that gain most by it are divided anew.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from numpy.typing import NDArray
 
 from graphrag_assets.indexing import leiden
 from graphrag_assets.indexing.leiden import Graph, Part
-from graphrag_assets.indexing.upkeep import Before, drift, identities, keep_up
+from graphrag_assets.indexing.upkeep import Before, drift, identities, keep_up, lifted
 
 Integers = NDArray[np.int64]
+
+#: In how many ways a community is divided, of which the best is taken, where its division is to be better than it was.
+_WAYS = 8
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,10 @@ class Method:
         """A fresh clustering."""
         return leiden.hierarchy(graph, max_size=self.max_size, seed=self.seed, resolution=self.resolution)
 
+    def divide(self, graph: Graph, turn: int) -> Part:
+        """A fresh clustering of the inside of one community; another one each turn."""
+        return leiden.divide(graph, max_size=self.max_size, seed=(self.seed + turn) % 2**64, resolution=self.resolution)
+
 
 def keep(
     graph: Graph, entity_ids: pa.Array, earlier: Earlier, method: Method, max_drift: float
@@ -106,10 +114,76 @@ def keep(
         return tree, standing
     fresh = method.fresh(graph)
     best_top, best_leaves = _modularities(graph, fresh, method.resolution)
+    if not _close(top, best_top, max_drift):
+        tree = keep_up(
+            graph,
+            before,
+            changed,
+            max_size=method.max_size,
+            seed=method.seed,
+            resolution=method.resolution,
+            everywhere=True,
+        )
+        top, leaves = _modularities(graph, tree, method.resolution)
+    if _close(top, best_top, max_drift) and not _close(leaves, best_leaves, max_drift):
+        wanted = best_leaves - max_drift * abs(best_leaves)
+        tree = _divided_anew(graph, tree, before, method, wanted - leaves)
+        top, leaves = _modularities(graph, tree, method.resolution)
     if _close(top, best_top, max_drift) and _close(leaves, best_leaves, max_drift):
         return tree, Standing("kept", max(top, best_top), max(leaves, best_leaves))
     _name(fresh, before, graph.nodes)
     return fresh, Standing("renewed", best_top, best_leaves)
+
+
+def _divided_anew(
+    graph: Graph, tree: Sequence[Part], before: Sequence[Before], method: Method, lacking: float
+) -> list[Part]:
+    """Divide communities of the two top levels anew, until the leaves have gained as much modularity as is lacking.
+
+    How well a clustering divides its communities varies by more than a hundredth from one seed to the next. To take all
+    of a fresh one for that would change most communities; the modularity of the leaves is a sum over communities, so that
+    a few of them can make up for it: those that gain most for each of their entities.
+    """
+    strength = np.bincount(graph.rows, weights=graph.data, minlength=graph.nodes)
+    total = float(graph.data.sum())
+
+    def of_leaves(part: Part, nodes: Integers, spanned: Graph) -> float:
+        labels = np.empty(len(nodes), dtype=np.int64)
+        for number, leaf in enumerate(_leaves([part])):
+            labels[np.searchsorted(nodes, leaf.nodes)] = number
+        inside = float(spanned.data[labels[spanned.rows] == labels[spanned.indices]].sum())
+        mass = np.bincount(labels, weights=strength[nodes])
+        return inside / total - method.resolution * float(np.square(mass / total).sum())
+
+    made: list[tuple[float, int, Part, Part]] = []
+    for parts in (list(tree), [child for part in tree for child in part.children or [part]]):
+        for part, (nodes, spanned) in zip(parts, graph.parts(_labels(parts, graph.nodes)), strict=True):
+            if len(nodes) <= method.max_size or any(part is known for *_, known, _ in made):
+                continue
+            ways = [lifted(method.divide(spanned, turn), nodes) for turn in range(_WAYS)]
+            worth = [of_leaves(way, nodes, spanned) for way in ways]
+            best = int(np.argmax(worth))
+            made.append((worth[best] - of_leaves(part, nodes, spanned), len(made), part, ways[best]))
+    former = _by_id(before)
+    done = np.zeros(graph.nodes, dtype=bool)
+    for gain, _, part, fresh in sorted(made, key=lambda item: (-item[0] / len(item[2].nodes), item[1])):
+        if gain <= 0 or lacking <= 0:
+            break
+        if done[part.nodes].any():
+            continue
+        done[part.nodes] = True
+        part.children, part.unsplit, lacking = fresh.children, fresh.unsplit, lacking - gain
+        if part.id in former:
+            _name(part.children, former[part.id].children, graph.nodes)
+    return list(tree)
+
+
+def _by_id(communities: Sequence[Before]) -> dict[str, Before]:
+    """Communities and all that is below them, by id."""
+    found = {community.id: community for community in communities}
+    for community in communities:
+        found |= _by_id(community.children)
+    return found
 
 
 def _close(modularity: float, of_fresh: float, max_drift: float) -> bool:
@@ -118,6 +192,12 @@ def _close(modularity: float, of_fresh: float, max_drift: float) -> bool:
 
 def _modularities(graph: Graph, tree: Sequence[Part], resolution: float) -> tuple[float, float]:
     """Modularity of level 0, and of the leaves."""
+    leaves = _leaves(tree)
+    found = [leiden.modularity(graph, _labels(parts, graph.nodes), resolution) for parts in (tree, leaves)]
+    return found[0], found[1]
+
+
+def _leaves(tree: Sequence[Part]) -> list[Part]:
     leaves: list[Part] = []
     waiting = list(tree)
     while waiting:
@@ -125,8 +205,7 @@ def _modularities(graph: Graph, tree: Sequence[Part], resolution: float) -> tupl
         waiting += part.children
         if not part.children:
             leaves.append(part)
-    found = [leiden.modularity(graph, _labels(parts, graph.nodes), resolution) for parts in (tree, leaves)]
-    return found[0], found[1]
+    return leaves
 
 
 def _labels(parts: Sequence[Part], nodes: int) -> Integers:

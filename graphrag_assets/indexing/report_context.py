@@ -56,7 +56,8 @@ class ReportContext:
 
     Args:
         text: Sections as CSV; empty where not even one row fits.
-        ids: Full id by data set (Reports, Entities, Relationships, Claims, Sources) and local number.
+        ids: Full id by data set (Reports, Entities, Relationships, Claims, Sources) and local number; of reports only
+            those that stand in the context, so that any other one may be written again without making this one stale.
         conflicts: Contradictions that the context shows.
         substituted: Numbers of the sub-communities that stand in it by their reports, ascending.
         trimmed: Rows left out, by section; sections that are complete are not named.
@@ -154,11 +155,12 @@ def build_context(
         ]
         substituted = _substitute(lines, children, write.headers, max_tokens)
     text, kept = _fill(lines, write.headers, count_tokens, max_tokens)
+    shown = {str(i) for i, row in enumerate(sub_reports, start=1) if row["community"] in substituted}
     trimmed = {name: len(lines[name]) - len(kept[name]) + (untold if name == "Conflicts" else 0) for name in SECTIONS}
     return ReportContext(
         text,
         {
-            "Reports": _numbered(sub_reports),
+            "Reports": {number: i for number, i in _numbered(sub_reports).items() if number in shown},
             "Entities": _numbered(members),
             "Relationships": _numbered(inside),
             "Claims": _numbered(claims),

@@ -48,6 +48,7 @@ class Reports:
         written: Reports that the model wrote.
         reused: Reports carried over, since what they were written from did not change.
         failed: Stand-ins.
+        passing: Those among them that stand in for a reason that may pass.
         substituted: Sub-communities that stood in a context by their reports.
         trimmed: Rows that were left out of contexts, by section.
         dropped_citations: Cited ids that the model made up.
@@ -58,6 +59,7 @@ class Reports:
     written: int = 0
     reused: int = 0
     failed: int = 0
+    passing: int = 0
     substituted: int = 0
     trimmed: Mapping[str, int] = field(default_factory=dict)
     dropped_citations: int = 0
@@ -151,6 +153,7 @@ class _Written:
     substituted: int
     dropped_citations: int = 0
     added_conflicts: int = 0
+    passing: bool = False
 
 
 def _summary(results: Sequence[_Written]) -> Reports:
@@ -164,6 +167,7 @@ def _summary(results: Sequence[_Written]) -> Reports:
         written=len(results) - failed - reused,
         reused=reused,
         failed=failed,
+        passing=sum(result.passing for result in results),
         substituted=sum(result.substituted for result in results),
         trimmed=dict(sorted(trimmed.items())),
         dropped_citations=sum(result.dropped_citations for result in results),
@@ -283,7 +287,7 @@ class _Writer:
                 status="failed",
                 reason=f"{error.status}: {error.reason}",
             )
-            return _Written(row, False, *fitted)
+            return _Written(row, False, *fitted, passing=error.passing)
         report, dropped = _with_full_ids(report, context)
         missing = [c for c in context.conflicts if not mentions(c, report.findings)]
         told = [conflict_finding(conflict, readable(conflict.title)) for conflict in missing]

@@ -30,11 +30,13 @@ class Summary:
         text: The description.
         failed: Why it is not a summary but a selection of the descriptions; empty when it is one.
         calls: Rounds that were asked for.
+        passing: Whether it failed for a reason that may pass.
     """
 
     text: str
     failed: str = ""
     calls: int = 0
+    passing: bool = False
 
 
 async def summarize(
@@ -85,6 +87,8 @@ async def summarize(
             f"beside the prompt, at least {_LEAST_ROOM} are needed; raise it or shorten the prompt"
         )
     waiting = [truncate(text, room - _MARGIN) for text in distinct]
+    # What the texts themselves say ("I'm sorry, Hal, I can't do that", "serves as an AI expert") is no refusal.
+    read = _text if any(is_refusal(text) for text in distinct) else _summary
     summary, calls = waiting.pop(0), 0
     while waiting:
         taken = _fitting([summary, *waiting], room, count_tokens, truncate)
@@ -92,9 +96,14 @@ async def summarize(
         listed = json.dumps(taken, ensure_ascii=False)
         question = render(prompt, {**variables, "description_list": listed})
         try:
-            reply = await ask([{"role": "user", "content": question}], _summary, row=row)
+            reply = await ask([{"role": "user", "content": question}], read, row=row)
         except AnswerError as error:
-            return Summary(_selection(distinct, room, count_tokens, truncate), f"{error.status}: {error.reason}", calls)
+            return Summary(
+                _selection(distinct, room, count_tokens, truncate),
+                f"{error.status}: {error.reason}",
+                calls,
+                error.passing,
+            )
         summary, calls = reply.value, calls + 1
     return Summary(summary, calls=calls)
 
@@ -143,6 +152,18 @@ def _selection(
     return "\n".join(text for text in texts if text in chosen) or truncate(texts[0], room)
 
 
+def _text(answer: str) -> str:
+    """The text of an answer.
+
+    Raises:
+        ValueError: The answer is empty.
+    """
+    text = clean_text(answer)
+    if not text:
+        raise ValueError("the answer is empty; expected the summary as plain text")
+    return text
+
+
 def _summary(answer: str) -> str:
     """The summary in an answer.
 
@@ -150,9 +171,7 @@ def _summary(answer: str) -> str:
         RefusalError: The model declined.
         ValueError: The answer is empty.
     """
-    text = clean_text(answer)
-    if not text:
-        raise ValueError("the answer is empty; expected the summary as plain text")
+    text = _text(answer)
     if is_refusal(text) and len(text) < 300:
         raise RefusalError("the model declined to answer")
     return text

@@ -51,7 +51,14 @@ class Before:
 
 
 def keep_up(
-    graph: Graph, before: Sequence[Before], changed: Integers, *, max_size: int, seed: int, resolution: float
+    graph: Graph,
+    before: Sequence[Before],
+    changed: Integers,
+    *,
+    max_size: int,
+    seed: int,
+    resolution: float,
+    everywhere: bool = False,
 ) -> list[Part]:
     """The hierarchy of a graph, as near as may be to the one before the graph changed.
 
@@ -63,6 +70,7 @@ def keep_up(
         max_size: Communities above this size are divided where they can be.
         seed: Seed of the random choices.
         resolution: Resolution of modularity.
+        everywhere: Whether all nodes may move to another community of level 0, not only those near a change.
 
     Returns:
         Communities of level 0 with their descendants; connected, nested, of two members or more. Those that were there
@@ -70,7 +78,7 @@ def keep_up(
     """
     if not graph.nodes:
         return []
-    return _Upkeep(max_size, seed, resolution).level(graph, before, changed, top=True)
+    return _Upkeep(max_size, seed, resolution, everywhere).level(graph, before, changed, top=True)
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ class _Upkeep:
     max_size: int
     seed: int
     resolution: float
+    everywhere: bool
 
     def level(self, graph: Graph, before: Sequence[Before], changed: Integers, *, top: bool = False) -> list[Part]:
         """Communities of one level inside one parent; all nodes go by their numbers in the graph.
@@ -93,8 +102,9 @@ class _Upkeep:
             former[community.nodes] = i
         labels = self._joined(graph, former)
         if top:
-            ends = changed[changed >= 0]
-            labels = _moved(graph, labels, np.unique(np.r_[ends, np.flatnonzero(former < 0)]), self.resolution)
+            near = np.r_[changed[changed >= 0], np.flatnonzero(former < 0)]
+            frontier = np.arange(graph.nodes) if self.everywhere else np.unique(near)
+            labels = _moved(graph, labels, frontier, self.resolution)
         labels = _connected(graph, labels)
         kept = identities(former, labels)
         inner = changed[(changed >= 0).all(axis=1)]
@@ -117,11 +127,11 @@ class _Upkeep:
         if earlier and earlier.children:
             children = self.level(spanned, _within(earlier.children, nodes), changed)
             if len(children) > 1:
-                part.children = [_lifted(child, nodes) for child in children]
+                part.children = [lifted(child, nodes) for child in children]
                 return part
         fresh = leiden.divide(spanned, max_size=self.max_size, seed=self.seed, resolution=self.resolution)
         part.unsplit = fresh.unsplit
-        part.children = [_lifted(child, nodes) for child in fresh.children]
+        part.children = [lifted(child, nodes) for child in fresh.children]
         return part
 
     def _joined(self, graph: Graph, former: Integers) -> Integers:
@@ -177,9 +187,9 @@ def _as_before(community: Before, max_size: int) -> Part:
     return Part(community.nodes, children, unsplit=whole, id=community.id)
 
 
-def _lifted(part: Part, nodes: Integers) -> Part:
+def lifted(part: Part, nodes: Integers) -> Part:
     """A part by the numbers of the graph around it."""
-    return Part(nodes[part.nodes], [_lifted(child, nodes) for child in part.children], part.unsplit, part.id)
+    return Part(nodes[part.nodes], [lifted(child, nodes) for child in part.children], part.unsplit, part.id)
 
 
 def _connected(graph: Graph, labels: Integers) -> Integers:

@@ -61,6 +61,7 @@ class _Attempt(Generic[T]):
         reply: The usable answer.
         final: True where asking again is pointless.
         told: True where the reason is the parser's and may help the model.
+        passing: True where there was no answer for a reason that may pass.
     """
 
     text: str
@@ -69,6 +70,7 @@ class _Attempt(Generic[T]):
     reply: Reply[T] | None = None
     final: bool = False
     told: bool = False
+    passing: bool = False
 
 
 class Answers:
@@ -162,7 +164,7 @@ class Answers:
                 error = AnswerError("truncated", "the answer was cut at the token limit", answer=outcome.text or "")
             if error is not None:
                 account.failed += 1
-                raise AnswerError(error.status, error.reason, error.attempts, error.answer)
+                raise AnswerError(error.status, error.reason, error.attempts, error.answer, passing=error.passing)
             if outcome.text is not None:
                 try:
                     return Reply(parse(outcome.text), outcome.text, attempts=0, truncated=outcome.truncated)
@@ -188,7 +190,7 @@ class Answers:
             except ValueError:
                 pass
         last = tries[-1]
-        raise AnswerError(last.status, last.reason, len(tries), last.text)
+        raise AnswerError(last.status, last.reason, len(tries), last.text, passing=last.passing)
 
     def _again(self, tries: Sequence[_Attempt[T]]) -> bool:
         """Whether to ask once more: neither cut nor refused answers are asked for more than twice."""
@@ -212,7 +214,7 @@ class Answers:
         try:
             answer = await self.calls.send(account, sent, call, parameters=parameters, repeat=bool(tries))
         except PassingError as error:
-            return _Attempt("", "failed", f"no answer after all repeats, last: {error}", final=True)
+            return _Attempt("", "failed", f"no answer after all repeats, last: {error}", final=True, passing=True)
         except PermanentError as error:
             if error.kind == "content_filter":
                 return _Attempt("", "refused", "the provider's content filter stopped the question", final=True)

@@ -8,6 +8,7 @@ told once, and the run goes on without it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import sqlite3
@@ -19,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.llm.wire import clean, dumps
 
 logger = logging.getLogger(__name__)
@@ -83,10 +85,14 @@ class AnswerCache:
 
     Args:
         path: The file; its folder is made. None: nothing is kept.
+        must_keep: Whether to stop where the disk is full, instead of going on without keeping answers: a run that pays for
+            thousands, and will not find room for its tables either, would lose them all.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, must_keep: bool = False) -> None:
         self._path = path
+        self._must_keep = must_keep
+        self._full = ""
         self._lock = threading.Lock()
         self._pending: dict[_Item, tuple[bytes, str]] = {}
         self._draining: Future[None] | None = None
@@ -254,6 +260,11 @@ class AnswerCache:
     # -- writing, in a thread of its own ---------------------------------------------------------------------------
 
     def _put(self, items: Mapping[_Item, tuple[bytes, str]]) -> None:
+        if self._full:
+            raise GatewayError(
+                f"{self._full}: stopped, so that no more answers are paid for and lost; free space on its disk, or set "
+                "cache.path to another one"
+            )
         if not self._writable or not items:
             return
         with self._lock:
@@ -275,6 +286,8 @@ class AnswerCache:
             try:
                 self._write(group)
             except (sqlite3.Error, OSError) as error:
+                if self._must_keep and _is_full(error):
+                    self._full = f"LLM cache {self._path} cannot be written ({error})"
                 self._give_up(f"cannot be written ({error})")
             with self._lock:
                 for item, value in group.items():
@@ -317,6 +330,13 @@ class AnswerCache:
         except sqlite3.Error as error:
             logger.debug("LLM cache %s: %s at closing", self._path, error)
         self._writer = None
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether the disk has no room; SQLite tells it in words, or as a fault of the disk."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return "full" in str(error) or "disk I/O error" in str(error)
 
 
 def _is_corrupt(error: Exception) -> bool:

@@ -62,10 +62,12 @@ class Gateway:
     Args:
         workspace: Root folder and settings.
         budget: Ceiling of tokens and price for everything that is asked; None: none.
+        must_keep: Whether to stop where the disk of the cache is full.
     """
 
-    def __init__(self, workspace: Workspace, budget: Budget | None = None) -> None:
+    def __init__(self, workspace: Workspace, budget: Budget | None = None, *, must_keep: bool = False) -> None:
         self._workspace = workspace
+        self._must_keep = must_keep
         self._budget = budget
         settings = workspace.settings
         self._slots = asyncio.Semaphore(settings.concurrent_requests)
@@ -78,7 +80,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         """Open the cache."""
-        self._cache = await asyncio.to_thread(open_cache, self._workspace)
+        self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
         return self
 
     async def __aexit__(

@@ -50,18 +50,21 @@ _TABLES = (
 )
 
 
-def open_cache(workspace: Workspace) -> AnswerCache:
+def open_cache(workspace: Workspace, *, must_keep: bool = False) -> AnswerCache:
     """The cache of a workspace: none, a file of this host, or one that is shared.
 
     Args:
         workspace: Root folder and settings.
+        must_keep: Whether to stop where the disk of the file is full.
     """
     settings = workspace.settings.cache
     if not settings.enabled:
         return AnswerCache(None)
     path = workspace.path(settings.path)
     place = shared_place(workspace)
-    return AnswerCache(path) if place is None else SharedCache(path, place)
+    if place is None:
+        return AnswerCache(path, must_keep=must_keep)
+    return SharedCache(path, place, must_keep=must_keep)
 
 
 def shared_place(workspace: Workspace) -> ObjectStore | None:
@@ -80,9 +83,10 @@ class SharedCache(AnswerCache):
     Args:
         path: The file.
         place: Where hosts share.
+        must_keep: See :class:`AnswerCache`.
     """
 
-    def __init__(self, path: Path, place: ObjectStore) -> None:
+    def __init__(self, path: Path, place: ObjectStore, *, must_keep: bool = False) -> None:
         self._objects = SharedObjects(place)
         self._address = f"{place.address} {place.given_endpoint or ''}"
         self._file = path
@@ -91,7 +95,7 @@ class SharedCache(AnswerCache):
         self._told = False
         self._listed_at = 0.0
         self._learning: asyncio.Lock | None = None
-        super().__init__(path)
+        super().__init__(path, must_keep=must_keep)
         self._sender = _Sender(self) if self._writable else None
 
     # -- reading ---------------------------------------------------------------------------------------------------

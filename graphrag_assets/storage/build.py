@@ -50,6 +50,7 @@ class Built:
         model: Identity of the embedding model (vector tables only).
         metadata: Figures about these rows, for the page of their asset or partition.
         figures: Figures that stay in the file, for later runs.
+        made_with: Version of what the rows were made with, where later runs may take over some of them.
     """
 
     table: pa.Table
@@ -57,6 +58,7 @@ class Built:
     model: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
+    made_with: str = ""
 
     def release(self) -> None:
         """Let go of the rows once they are written: Dagster keeps all outputs of a run of this process until its end."""
@@ -108,7 +110,7 @@ class BuildArea:
             LeaseLostError: Another process took over the index.
         """
         check(self.filesystem)
-        data = parquet.to_bytes(built.table, CONTRACTS[name], built.fingerprint, built.figures)
+        data = parquet.to_bytes(built.table, CONTRACTS[name], built.fingerprint, built.figures, built.made_with)
         self.filesystem.write(self.path(name, partition), data)
         return len(data)
 
@@ -141,6 +143,10 @@ class BuildArea:
             FileNotFoundError: It was not built yet.
         """
         return parquet.read_facts(self.filesystem, self.path(name, partition))
+
+    def parts(self, name: str) -> list[str]:
+        """Paths of all files of a partitioned table, in order."""
+        return sorted(info.path for info in self.filesystem.list(f"{FOLDER}/{name}"))
 
     def partitions(self, name: str) -> list[str]:
         """Partitions of a table that have a file, in order."""

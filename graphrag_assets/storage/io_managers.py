@@ -133,6 +133,7 @@ class LanceVectors(dg.IOManager):
             check(self.filesystem)
             dimension = built.table.schema.field("vector").type.list_size
             store = VectorStore(self.filesystem, built.model, dimension)
+            write_marker(self.filesystem, name, key, Marker("", built.model, dimension, 0, 0))
             version = store.write(self.tables[name], built.table, key or "")
             marker = Marker(built.fingerprint, built.model, dimension, built.table.num_rows, version)
             write_marker(self.filesystem, name, key, marker)

@@ -22,8 +22,16 @@ FINGERPRINT = b"graphrag.fingerprint"
 FIGURES = b"graphrag.figures"
 
 
+#: Key of what the rows were made with in the file's own metadata.
+MADE_WITH = b"graphrag.made_with"
+
+
 def to_bytes(
-    table: pa.Table, contract: Table, fingerprint: str = "", figures: Mapping[str, float] | None = None
+    table: pa.Table,
+    contract: Table,
+    fingerprint: str = "",
+    figures: Mapping[str, float] | None = None,
+    made_with: str = "",
 ) -> bytes:
     """Serialise a table by its contract: equal rows give equal bytes.
 
@@ -33,11 +41,15 @@ def to_bytes(
         fingerprint: Hash of what the table was made from; kept in the file, so that a later run can tell whether it
             is still true.
         figures: Figures about the table that are kept in the file.
+        made_with: Version of code, settings, prompts and models, where a later run may take over rows that would be made
+            from the same with the same; kept in the file.
     """
     table = contract.conform(table).combine_chunks()
     metadata = {FINGERPRINT: fingerprint.encode()} if fingerprint else {}
     if figures:
         metadata[FIGURES] = json.dumps(figures, sort_keys=True).encode()
+    if made_with:
+        metadata[MADE_WITH] = made_with.encode()
     sink = pa.BufferOutputStream()
     pq.write_table(
         table.replace_schema_metadata(metadata or None),
@@ -99,12 +111,14 @@ class FileFacts:
         size: Its size in bytes.
         fingerprint: Hash of what the table was made from; empty where it has none.
         figures: Figures about the table, as it was written with them.
+        made_with: What its rows were made with; empty where it does not say.
     """
 
     rows: int
     size: int
     fingerprint: str
     figures: Mapping[str, float]
+    made_with: str = ""
 
 
 def read_facts(filesystem: FileSystem, path: str) -> FileFacts:
@@ -116,7 +130,13 @@ def read_facts(filesystem: FileSystem, path: str) -> FileFacts:
     footer, size = _footer(filesystem, path)
     own = footer.metadata or {}
     figures: dict[str, float] = json.loads(own.get(FIGURES, b"{}"))
-    return FileFacts(int(footer.num_rows), size, own.get(FINGERPRINT, b"").decode(), figures)
+    return FileFacts(
+        int(footer.num_rows),
+        size,
+        own.get(FINGERPRINT, b"").decode(),
+        figures,
+        own.get(MADE_WITH, b"").decode(),
+    )
 
 
 def _leaves(schema: pa.Schema) -> list[str]:

@@ -213,10 +213,14 @@ EXTRACTION_STATUS = Table(
         _c("text_unit_id", pa.string(), "Text unit."),
         _c("status", pa.string(), "ok, empty (read, and nothing found in it), or failed, truncated, refused."),
         _c("reason", pa.string(), "Why the status is not ok; else empty."),
-        _c("attempts", pa.int64(), "Answers that were asked for, 0 without an LLM."),
         _c("entities", pa.int64(), "Distinct entities found."),
         _c("relationships", pa.int64(), "Distinct relationships found."),
         _c("claims", pa.int64(), "Claims found."),
+        _c(
+            "input_hash",
+            pa.string(),
+            "Hash of its text and of all that its extraction is made with: equal hash, equal rows.",
+        ),
     ),
     order=("text_unit",),
 )

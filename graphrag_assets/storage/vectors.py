@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -40,6 +40,16 @@ INDEX_FROM_ROWS = 20_000
 
 
 _ROWS_IN_A_PIECE = 512
+
+#: Values that one condition names.
+_LISTED = 1000
+
+#: Fragments from which on a table is written together: each change leaves one, and a scan opens them all.
+_FRAGMENTS = 64
+
+#: LanceDB's upkeep of a table removes versions older than this, and takes a week where nothing is said: snapshots name
+#: versions, and only pruning knows which of them are no longer needed.
+_NO_VERSION = timedelta(days=36_500)
 
 
 def database_path(model: str, dimension: int) -> str:
@@ -119,7 +129,11 @@ def _marker_path(name: str, batch: str | None) -> str:
 
 
 def write_marker(filesystem: FileSystem, name: str, batch: str | None, marker: Marker) -> None:
-    """Write the marker of a vector asset or of one batch of it."""
+    """Write the marker of a vector asset or of one batch of it.
+
+    It is written twice: without a fingerprint before the vectors change, so that those of a run that dies are made again
+    whatever is wanted then, and with it when they are there.
+    """
     filesystem.write(_marker_path(name, batch), json.dumps(asdict(marker), sort_keys=True).encode())
 
 
@@ -145,6 +159,23 @@ def _told(method: Callable[P, T]) -> Callable[P, T]:
             return method(*args, **named)
 
     return guarded
+
+
+def _versions(rows: pa.Table) -> dict[tuple[str, int], str]:
+    """Hash of the text of each row, by id and window."""
+    keys = zip(rows["id"].to_pylist(), rows["window"].to_pylist(), strict=True)
+    return dict(zip(keys, rows["text_hash"].to_pylist(), strict=True))
+
+
+def _listed(values: Iterable[str]) -> str:
+    """Values as a list of SQL."""
+    return ", ".join("'" + value.replace("'", "''") + "'" for value in values)
+
+
+def _any_of(keys: Sequence[tuple[str, int]]) -> str:
+    """Condition that a row is one of these, given by id and window."""
+    windows = sorted({window for _, window in keys})
+    return " or ".join(f"(window = {w} and id in ({_listed(i for i, of in keys if of == w)}))" for w in windows)
 
 
 class VectorStore:
@@ -189,7 +220,9 @@ class VectorStore:
 
     @_told
     def write(self, name: str, rows: pa.Table, batch: str = "") -> int:
-        """Make the rows of a batch (or of the whole table) exactly these, in one commit.
+        """Make the rows of a batch (or of the whole table) exactly these. Rows that are as before are not touched.
+
+        What a row holds follows from its id, its window and the hash of its text, where it has one: only these are compared.
 
         Args:
             name: Table name.
@@ -197,24 +230,26 @@ class VectorStore:
             batch: Document batch, or empty for a whole-corpus table.
 
         Returns:
-            Version of the table after the commit.
+            Version of the table after the last commit.
         """
         table = self._open(name)
+        before = _versions(self.rows(name, batch, vectors=False))
+        wanted = _versions(rows)
         data = rows.append_column("batch", pa.array([batch] * rows.num_rows, pa.string()))
         data = data.select(self.schema.names).cast(self.schema)
-        where = f"batch = '{batch}'"
-        if rows.num_rows == 0:
-            table.delete(where)
-        elif table.count_rows() == 0:
+        gone = sorted(before.keys() - wanted.keys())
+        merge = table.merge_insert(["id", "window"]).when_matched_update_all().when_not_matched_insert_all()
+        if len(gone) > _LISTED and rows.num_rows:  # more than a condition can name: all rows anew, in one commit
+            merge.when_not_matched_by_source_delete(f"batch = '{batch}'").execute(_stream(data))
+            return int(table.version)
+        if gone:
+            table.delete(f"batch = '{batch}'" + (f" and ({_any_of(gone)})" if rows.num_rows else ""))
+        changed = [not text_hash or text_hash != before.get(key) for key, text_hash in wanted.items()]
+        data = data.filter(pa.array(changed, pa.bool_()))
+        if data.num_rows and table.count_rows() == 0:
             table.add(_stream(data))
-        else:
-            (
-                table.merge_insert(["id", "window"])
-                .when_matched_update_all()
-                .when_not_matched_insert_all()
-                .when_not_matched_by_source_delete(where)
-                .execute(_stream(data))
-            )
+        elif data.num_rows:
+            merge.execute(_stream(data))
         return int(table.version)
 
     @_told
@@ -225,6 +260,34 @@ class VectorStore:
         where = f"batch not in ({listed})" if batches else "true"
         if table.count_rows(where):
             table.delete(where)
+
+    @_told
+    def known(self, name: str, hashes: Collection[str]) -> pa.Table:
+        """Rows of texts, by their hashes, whatever they are the texts of: text_hash, window and vector, in that order."""
+        columns = ["text_hash", "window", "vector"]
+        there = self._open(name).search().select(["text_hash"]).limit(None).to_arrow()["text_hash"]
+        found = sorted(set(there.to_pylist()).intersection(hashes))
+        table = self._open(name)
+        parts = [
+            table.search()
+            .where(f"text_hash in ({_listed(found[start : start + _LISTED])})")
+            .select([*columns, "id"])
+            .limit(None)
+            .to_arrow()
+            for start in range(0, len(found), _LISTED)
+        ]
+        if not parts:
+            return self.schema.empty_table().select(columns)
+        rows = pa.concat_tables(parts).sort_by(
+            [("text_hash", "ascending"), ("id", "ascending"), ("window", "ascending")]
+        )
+        # A text that several rows have in common is told once.
+        told = _versions(rows.select(["id", "window", "text_hash"]))
+        first: dict[str, str] = {}
+        for (identifier, _), text_hash in told.items():
+            first.setdefault(text_hash, identifier)
+        once = [first[text_hash] == identifier for (identifier, _), text_hash in told.items()]
+        return rows.filter(pa.array(once, pa.bool_())).select(columns)
 
     @_told
     def rows(self, name: str, batch: str | None = None, vectors: bool = True) -> pa.Table:
@@ -252,6 +315,8 @@ class VectorStore:
         count = int(table.count_rows())
         if count >= INDEX_FROM_ROWS:
             self._index(table)
+        elif table.stats()["fragment_stats"]["num_fragments"] > _FRAGMENTS:
+            table.optimize(cleanup_older_than=_NO_VERSION)
         rows = self.rows(name, vectors=False)
         h = hashlib.sha256()
         for row in zip(*(rows[column].to_pylist() for column in ("id", "window", "text_hash")), strict=True):
@@ -264,4 +329,4 @@ class VectorStore:
         if not any("vector" in index.columns for index in table.list_indices()):
             table.create_index("vector", config=IvfSq(distance_type="cosine"))
         else:
-            table.optimize()
+            table.optimize(cleanup_older_than=_NO_VERSION)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from graphrag_assets.indexing.asking import AnswerError, Reply
 from graphrag_assets.llm.cache import AnswerCache, answer_key, vector_keys
+from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.llm.gateway import Gateway, StageUsage
 from graphrag_assets.settings import Workspace
 from tests.llmsim_server import LlmSim
@@ -185,6 +186,23 @@ def test_a_full_disk_is_told_and_the_run_goes_on(tmp_path: Path, caplog: pytest.
     cache.put_answer(b"late", b"v", "stage")
     assert "full" in caplog.text
     assert caplog.text.count("going on without keeping answers") == 1
+    assert cache.answer(b"first") == b"v"
+    cache.close()
+
+
+def test_a_full_disk_stops_what_must_keep_its_answers(tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "llm.sqlite", must_keep=True)
+    cache.put_answer(b"first", b"v", "stage")
+    cache.flush()
+    assert cache._writer is not None
+    cache._writer.execute("pragma max_page_count = 8")
+    for i in range(30):
+        cache.put_answer(str(i).encode(), os.urandom(5000), "stage")
+        if cache._full:
+            break
+        cache.flush()
+    with pytest.raises(GatewayError, match="free space on its disk"):
+        cache.put_answer(b"late", b"v", "stage")
     assert cache.answer(b"first") == b"v"
     cache.close()
 

@@ -144,7 +144,8 @@ def test_the_largest_sub_community_is_replaced_by_its_report_when_the_context_is
     assert [row[1] for row in read["Entities"]] == ["S0", "S1"]
     assert [row[1:3] for row in read["Relationships"]] == [["L0", "S0"], ["S0", "S1"]], "what links both halves stays"
     assert [row[1] for row in read["Claims"]] == ["S1"]
-    assert found.ids["Reports"] == {"1": "report-7", "2": "report-8"}
+    assert found.ids["Reports"] == {"1": "report-7"}, "what is not shown is no source, and makes nothing stale"
+    assert whole.ids["Reports"] == {}
     assert not found.trimmed
 
 

@@ -275,6 +275,64 @@ def test_vectors_of_a_batch_are_replaced_and_old_versions_stay(storage: FileSyst
     assert store.describe("text_unit_text").rows == 0
 
 
+def test_vectors_that_are_as_before_are_not_written(storage: FileSystem) -> None:
+    store = VectorStore(storage, "some/model", 3)
+    first = store.write("t", vectors(a=[1, 0, 0], b=[0, 1, 0], c=[0, 0, 1]), "x")
+    assert store.write("t", vectors(a=[1, 0, 0], b=[0, 1, 0], c=[0, 0, 1]), "x") == first
+    before = store.describe("t")
+    # Equal hashes stand for equal vectors: what is written for them would not differ, and so is not looked at.
+    store.write("t", vectors(a=[0, 0, 1], d=[0, 1, 0], c=[0, 0, 1]), "x")
+    after = {row["id"]: row["vector"] for row in store.rows("t").to_pylist()}
+    assert after == {"a": [1, 0, 0], "c": [0, 0, 1], "d": [0, 1, 0]}
+    assert sorted(open_vectors(storage, before).search().to_arrow()["id"].to_pylist()) == ["a", "b", "c"]
+
+
+def test_vectors_of_a_text_are_found_whatever_row_and_batch_has_them(storage: FileSystem) -> None:
+    store = VectorStore(storage, "some/model", 3)
+    windows = tables.embeddings_table("v", 3).from_rows(
+        [
+            {"id": row, "window": window, "vector": [window, 1, 0], "text_hash": "long"}
+            for row in ("b", "a")
+            for window in (0, 1)
+        ]
+    )
+    store.write("t", windows, "x")
+    store.write("t", vectors(c=[0, 0, 1]), "y")
+    found = store.known("t", ["long", "hc", "never"]).to_pylist()
+    assert [(row["text_hash"], row["window"], row["vector"]) for row in found] == [
+        ("hc", 0, [0, 0, 1]),
+        ("long", 0, [0, 1, 0]),
+        ("long", 1, [1, 1, 0]),
+    ]
+    assert store.known("t", []).num_rows == 0
+
+
+def test_windows_that_a_text_no_longer_has_go(storage: FileSystem) -> None:
+    store = VectorStore(storage, "some/model", 3)
+    contract = tables.embeddings_table("v", 3)
+    rows = [{"id": "a", "window": window, "vector": [window, 1, 0], "text_hash": "old"} for window in (0, 1)]
+    store.write("t", contract.from_rows(rows), "x")
+    store.write("t", contract.from_rows([{"id": "a", "window": 0, "vector": [0, 0, 1], "text_hash": "new"}]), "x")
+    assert [(row["window"], row["vector"]) for row in store.rows("t").to_pylist()] == [(0, [0, 0, 1])]
+
+
+def test_upkeep_of_a_vector_table_removes_no_version(storage: FileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LanceDB's own upkeep removes versions that are a week old, which older snapshots name."""
+    from lancedb.table import LanceTable
+
+    ages = []
+    monkeypatch.setattr(LanceTable, "optimize", lambda self, **options: ages.append(options["cleanup_older_than"]))
+    monkeypatch.setattr("graphrag_assets.storage.vectors._FRAGMENTS", 0)
+    store = VectorStore(storage, "some/model", 3)
+    store.write("t", vectors(a=[1, 0, 0]), "x")
+    store.describe("t")
+    monkeypatch.setattr("graphrag_assets.storage.vectors.INDEX_FROM_ROWS", 1)
+    monkeypatch.setattr(LanceTable, "list_indices", lambda self: [type("Index", (), {"columns": ["vector"]})])
+    store.describe("t")
+    assert len(ages) == 2
+    assert all(age.days > 3650 for age in ages)
+
+
 def test_vector_hash_depends_on_rows_not_on_how_they_came(storage: FileSystem) -> None:
     one, two = VectorStore(storage, "one", 3), VectorStore(storage, "two", 3)
     one.write("t", vectors(a=[1, 0, 0], b=[0, 1, 0]), "x")

@@ -89,3 +89,11 @@ def test_what_fits_by_its_bytes_is_not_counted_and_asked_for_alike(descriptions:
     with patch.object(summaries, "_bytes", lambda text: 10**9):
         assert run(descriptions, by_tokens, budget=EMPTY + room) == found
     assert by_bytes.asked == by_tokens.asked
+
+
+def test_what_the_descriptions_say_is_no_refusal() -> None:
+    said = ["I'm sorry, Hal, I can't do that.", "He serves as an AI expert."]
+    ask = Scripted(["HAL: I'm sorry, Hal, I can't do that. He serves as an AI expert."])
+    found = run(said, ask)
+    assert not found.failed
+    assert found.text.startswith("HAL: I'm sorry")
