@@ -69,6 +69,7 @@ async def write_with_llm(
     settings = workspace.settings
     reports = settings.community_reports
     found = cached_conflicts(units, tables, workspace)
+    prompt = load_prompt(workspace, "community_report_graph", reports.graph_prompt)
     progress = Progress("writing reports", tables["communities"].num_rows)
     async with open_gateway(workspace) as gateway:
         made = await write_reports(
@@ -79,8 +80,8 @@ async def write_with_llm(
             .to_pylist(),
             tables["covariates"].to_pylist(),
             found.conflicts,
-            ask=gateway.ask("community_reports", reports.completion_model_id),
-            prompt=load_prompt(workspace, "community_report_graph", reports.graph_prompt),
+            ask=gateway.ask("community_reports", reports.completion_model_id, prompts=[prompt]),
+            prompt=prompt,
             max_length=reports.max_length,
             max_input_length=reports.max_input_length,
             count_tokens=tokenizer(settings.chunking.encoding_model).count,

@@ -63,6 +63,11 @@ def _prompts(workspace: Workspace) -> dict[str, str]:
     return prompts | {name: load_prompt(workspace, name) for name in more}
 
 
+def _of_stage(prompts: Mapping[str, str], stage: str) -> list[str]:
+    """The prompts of one of the two conversations about a text unit."""
+    return [prompts[name] for name in (stage, f"{stage}_continue", f"{stage}_loop")]
+
+
 async def _extract_unit(
     unit: Mapping[str, Any], batch: str, gateway: "Gateway", workspace: Workspace, prompts: Mapping[str, str]
 ) -> UnitExtraction:
@@ -74,7 +79,7 @@ async def _extract_unit(
     graph, claims = settings.extract_graph, settings.extract_claims
     found = await extract_graph(
         unit["text"],
-        gateway.ask("extract_graph", graph.completion_model_id, batch),
+        gateway.ask("extract_graph", graph.completion_model_id, batch, _of_stage(prompts, "extract_graph")),
         prompt=prompts["extract_graph"],
         continue_prompt=prompts["extract_graph_continue"],
         loop_prompt=prompts["extract_graph_loop"],
@@ -88,7 +93,7 @@ async def _extract_unit(
     if claims.enabled:
         said = await extract_claims(
             unit["text"],
-            gateway.ask("extract_claims", claims.completion_model_id, batch),
+            gateway.ask("extract_claims", claims.completion_model_id, batch, _of_stage(prompts, "extract_claims")),
             prompt=prompts["extract_claims"],
             continue_prompt=prompts["extract_claims_continue"],
             loop_prompt=prompts["extract_claims_loop"],

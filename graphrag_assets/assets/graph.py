@@ -70,6 +70,7 @@ async def resolve(
     """Decide which titles are one entity, by the settings of the workspace."""
     settings = workspace.settings.entity_resolution
     asks = settings.llm and workspace.settings.effective_method == "standard"
+    prompt = load_prompt(workspace, "resolve_entities", settings.prompt) if asks else ""
     return await resolve_entities(
         title_profiles(entities, relationships, order),
         overrides=read_overrides(workspace),
@@ -77,8 +78,8 @@ async def resolve(
         merge_threshold=settings.merge_threshold,
         doubt_threshold=settings.doubt_threshold,
         max_block=settings.max_block,
-        ask=gateway.ask("resolve_entities", settings.completion_model_id) if asks else None,
-        prompt=load_prompt(workspace, "resolve_entities", settings.prompt) if asks else "",
+        ask=gateway.ask("resolve_entities", settings.completion_model_id, prompts=[prompt]) if asks else None,
+        prompt=prompt,
     )
 
 
@@ -92,8 +93,8 @@ async def summarize_all(
         side by side instead).
     """
     settings = workspace.settings.summarize_descriptions
-    ask = gateway.ask("summarize_descriptions", settings.completion_model_id)
     prompt = load_prompt(workspace, "summarize_descriptions", settings.prompt)
+    ask = gateway.ask("summarize_descriptions", settings.completion_model_id, prompts=[prompt])
     counter = tokenizer(workspace.settings.chunking.encoding_model)
     rows = [(row["title"], row) for row in entities.select(["id", "title", "descriptions"]).to_pylist()]
     columns = ["id", "source", "target", "descriptions"]

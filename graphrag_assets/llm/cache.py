@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from graphrag_assets.llm import ledger
 from graphrag_assets.llm.wire import clean, dumps
 
 logger = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ class AnswerCache:
         self._path = path
         self._lock = threading.Lock()
         self._pending: dict[_Item, tuple[bytes, str]] = {}
+        self._calls: list[ledger.Call] = []
         self._draining: Future[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._reader: sqlite3.Connection | None = None
@@ -132,6 +134,13 @@ class AnswerCache:
     def put_vectors(self, vectors: Mapping[bytes, bytes], stage: str) -> None:
         """Store vectors by key."""
         self._put({("vectors", key): (value, stage) for key, value in vectors.items()})
+
+    def note(self, call: ledger.Call) -> None:
+        """Add a row to the ledger of calls; it is in the file no later than an answer that is stored after it."""
+        if self._writable:
+            with self._lock:
+                self._calls.append(call)
+                self._begin_draining()
 
     def flush(self) -> None:
         """Wait until everything is in the file."""
@@ -250,22 +259,26 @@ class AnswerCache:
             return
         with self._lock:
             self._pending.update(items)
-            if self._draining is None or self._draining.done():
-                if self._thread is None:
-                    self._thread = ThreadPoolExecutor(1, thread_name_prefix="llm-cache")
-                self._draining = self._thread.submit(self._drain)
+            self._begin_draining()
+
+    def _begin_draining(self) -> None:
+        if self._draining is None or self._draining.done():
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, thread_name_prefix="llm-cache")
+            self._draining = self._thread.submit(self._drain)
 
     def _drain(self) -> None:
         """Write what is waiting, group after group, until nothing waits."""
         while True:
             with self._lock:
-                group = dict(self._pending)
-                if not group or not self._writable:
+                group, calls = dict(self._pending), self._calls
+                self._calls = []
+                if not (group or calls) or not self._writable:
                     self._pending.clear()
                     self._draining = None
                     return
             try:
-                self._write(group)
+                self._write(group, calls)
             except (sqlite3.Error, OSError) as error:
                 self._give_up(f"cannot be written ({error})")
             with self._lock:
@@ -273,9 +286,10 @@ class AnswerCache:
                     if self._pending.get(item) is value:
                         del self._pending[item]
 
-    def _write(self, group: Mapping[_Item, tuple[bytes, str]]) -> None:
+    def _write(self, group: Mapping[_Item, tuple[bytes, str]], calls: Sequence[ledger.Call]) -> None:
         if self._writer is None:
             self._writer = self._connect()
+            ledger.create(self._writer)
         now = int(time.time())
         rows: dict[str, list[tuple[bytes, bytes, str, int]]] = {"answers": [], "vectors": []}
         for (table, key), (value, stage) in group.items():
@@ -285,6 +299,7 @@ class AnswerCache:
             for table, some in rows.items():
                 if some:
                     self._writer.executemany(f"insert or replace into {table} values (?, ?, ?, ?)", some)  # noqa: S608
+            ledger.write(self._writer, calls)
             self._writer.execute("commit")
         except BaseException:
             if self._writer.in_transaction:

@@ -21,12 +21,13 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message, Reply
-from graphrag_assets.llm.answers import Answers
+from graphrag_assets.llm.answers import Answers, Booking
 from graphrag_assets.llm.budget import Budget
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
+from graphrag_assets.llm.ledger import Ledger, Prompts
 from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.vectors import Packing, Vectors
@@ -61,14 +62,17 @@ class Gateway:
     Args:
         workspace: Root folder and settings.
         budget: Ceiling of tokens and price for everything that is asked; None: none.
+        run: Run of the index whose calls are kept in the ledger; None: they are not, as for queries.
     """
 
-    def __init__(self, workspace: Workspace, budget: Budget | None = None) -> None:
+    def __init__(self, workspace: Workspace, budget: Budget | None = None, run: str | None = None) -> None:
         self._workspace = workspace
         self._budget = budget
+        self._run = run
         settings = workspace.settings
         self._slots = asyncio.Semaphore(settings.concurrent_requests)
         self._cache = AnswerCache(None)
+        self._ledger: Ledger | None = None
         self._answers: dict[str, Answers] = {}
         self._vectors: dict[str, Vectors] = {}
         self._calls: dict[str, ModelCalls] = {}
@@ -80,6 +84,8 @@ class Gateway:
         cache = self._workspace.settings.cache
         if cache.enabled:
             self._cache = await asyncio.to_thread(AnswerCache, self._workspace.path(cache.path))
+        if cache.enabled and self._run is not None:
+            self._ledger = Ledger(self._cache, self._workspace.uri(self._workspace.settings.storage.base), self._run)
         return self
 
     async def __aexit__(
@@ -90,18 +96,19 @@ class Gateway:
             await calls.close()
         await asyncio.to_thread(self._cache.close)
 
-    def ask(self, stage: str, model_id: str, part: str = "") -> Ask:
+    def ask(self, stage: str, model_id: str, part: str = "", prompts: Sequence[str] = ()) -> Ask:
         """How algorithms ask a chat model.
 
         Args:
             stage: Stage that the calls are booked to, such as extract_graph.
             model_id: Entry of completion_models.
             part: Part of the stage that the calls are booked to as well, such as a batch; see :meth:`usage`.
+            prompts: Prompts of the stage, for the ledger: the one that begins, then those of later turns.
 
         Raises:
             GatewayError: The entry cannot work as it stands; KeyError: there is no such entry.
         """
-        return _Asker(self._chat(model_id), stage, self._account(stage, part))
+        return _Asker(self._chat(model_id), Booking(stage, self._account(stage, part), self._ledger, Prompts(prompts)))
 
     async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
         """Ask a chat model and yield its answer as it is written, without reasoning text. Never cached.
@@ -144,7 +151,9 @@ class Gateway:
         account.failed += 1
         raise AnswerError("failed", "the answer was empty", calls.settings.answer_attempts)
 
-    async def embed(self, stage: str, model_id: str, texts: Sequence[str], kind: Kind = "document") -> Vector:
+    async def embed(
+        self, stage: str, model_id: str, texts: Sequence[str], kind: Kind = "document", rows: Sequence[str] = ()
+    ) -> Vector:
         """Vectors of texts.
 
         Equal texts are sent once, stored vectors are not asked for. A text longer than the model's window is cut into
@@ -155,6 +164,7 @@ class Gateway:
             model_id: Entry of embedding_models.
             texts: Any texts; one without a visible character gets zeros and is not sent.
             kind: What the texts are, for models that embed questions otherwise than documents.
+            rows: Ids of the rows that the texts belong to, for the ledger.
 
         Returns:
             float32 of shape (texts, dimension), each row at unit length.
@@ -162,7 +172,8 @@ class Gateway:
         Raises:
             GatewayError: Some texts could not be embedded, after all repeats; vectors so far are kept in the cache.
         """
-        return await self._embedding(model_id).embed(stage, self._account(stage), texts, kind)
+        booking = Booking(stage, self._account(stage), self._ledger)
+        return await self._embedding(model_id).embed(booking, texts, kind, rows)
 
     def dimension(self, model_id: str) -> int | None:
         """Numbers in a vector of an embedding model; None where it is not known before the first call."""
@@ -254,10 +265,9 @@ class Gateway:
 class _Asker:
     """An :class:`Ask` for one stage and one model."""
 
-    def __init__(self, answers: Answers, stage: str, account: StageUsage) -> None:
+    def __init__(self, answers: Answers, booking: Booking) -> None:
         self._answers = answers
-        self._stage = stage
-        self._account = account
+        self._booking = booking
 
     async def __call__(
         self,
@@ -269,9 +279,7 @@ class _Asker:
         partial: bool = False,
     ) -> Reply[T]:
         """See :class:`graphrag_assets.indexing.asking.Ask`."""
-        return await self._answers.ask(
-            self._stage, self._account, messages, parse, schema=schema, row=row, partial=partial
-        )
+        return await self._answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
 
 
 def _counter(encoding: str, share: float = 1.0) -> Callable[[str], int]:

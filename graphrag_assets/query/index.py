@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from graphrag_assets.query.errors import NoSnapshotError, QueryError
 from graphrag_assets.query.filters import Filter
 from graphrag_assets.query.scope import Scope, ScopedTable
-from graphrag_assets.query.sql import lock, select
+from graphrag_assets.query.sql import add_call_log, lock, select
 from graphrag_assets.query.stored import StoredTable
 from graphrag_assets.query.vectors import VectorIndex
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.storage import engine, tables
+from graphrag_assets.storage.call_tables import CALL_LOG, RECORDS
 from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
 from graphrag_assets.storage.snapshots import Manifest, SnapshotError, SnapshotStore, VectorTable
 
@@ -80,13 +81,18 @@ class Index:
         """Settings of the workspace."""
         return self.workspace.settings
 
-    def connection(self) -> duckdb.DuckDBPyConnection:
+    def connection(self, *, with_log: bool = False) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection of the caller's own, with a view for every table: it reads this snapshot and nothing else.
 
         The caller closes it.
+
+        Args:
+            with_log: Add call_log: all calls that index runs of this workspace made on this host.
         """
         connection = engine.connect(self.filesystem)
         _create_views(connection, self.filesystem, self.manifest)
+        if with_log:
+            add_call_log(connection, self.workspace)
         lock(connection, self.filesystem, self.manifest)
         return connection
 
@@ -96,7 +102,7 @@ class Index:
         Raises:
             QueryError: It is no query that reads, or the database refuses it.
         """
-        with self.connection() as connection:
+        with self.connection(with_log=CALL_LOG in query.lower()) as connection:
             return select(connection, query).read_all()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Record]:
@@ -145,7 +151,7 @@ class Index:
 
     def stored(self, name: str) -> StoredTable | None:
         """A table with all its rows, whatever the filter: for what tells of no document, such as counts of words."""
-        described = self.manifest.tables.get(name)
+        described = self.manifest.tables.get(name) or self.manifest.records.get(name)
         if described is None or not described.rows:
             return None
         with self._lock:
@@ -157,7 +163,7 @@ class Index:
         """Rows of a table whose key is among some values, in the order of the table; see :class:`StoredTable`."""
         stored = self.table(table)
         if stored is None or not len(values):
-            contract = next(t for t in tables.PUBLISHED if t.name == table)
+            contract = next(t for t in (*tables.PUBLISHED, *RECORDS) if t.name == table)
             return contract.empty().select(list(columns))
         return stored.take(key, values, columns)
 
@@ -244,8 +250,10 @@ def _create_views(
     connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest, scope: Scope | None = None
 ) -> None:
     """One view a table, of the rows inside a scope; a table that the snapshot lacks is empty."""
-    for contract in tables.PUBLISHED:
-        file = manifest.tables.get(contract.name)
+    for contract in (*tables.PUBLISHED, *RECORDS):
+        file = manifest.tables.get(contract.name) or manifest.records.get(contract.name)
+        if scope is not None and contract in RECORDS:
+            continue  # calls tell of documents outside the filter too
         if file is None:
             connection.register("absent", contract.empty())
             connection.execute(f'create table "{contract.name}" as select * from absent')
