@@ -255,14 +255,25 @@ def _create_views(
         if scope is not None and contract in RECORDS:
             continue  # calls tell of documents outside the filter too
         if file is None:
-            connection.register("absent", contract.empty())
-            connection.execute(f'create table "{contract.name}" as select * from absent')
-            connection.unregister("absent")
+            columns = ", ".join(f'"{column.name}" {_sql_type(column.type)}' for column in contract.columns)
+            connection.execute(f'create table "{contract.name}" ({columns})')
         else:
             address = filesystem.uri(file.path).replace("'", "''")
             rows = f"select * from read_parquet('{address}')"
             shown = scope.restrict(connection, contract.name, rows) if scope is not None else rows
             connection.execute(f'create view "{contract.name}" as {shown}')
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    """Type of a column in SQL; DuckDB would import pandas to take an empty Arrow table."""
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        return f"{_sql_type(kind.value_type)}[]"
+    if pa.types.is_struct(kind):
+        return f"struct({', '.join(f'{field.name} {_sql_type(field.type)}' for field in kind)})"
+    names = {"string": "varchar", "bool": "boolean", "double": "double", "int64": "bigint", "int32": "integer"}
+    return names.get(str(kind), "timestamp")
 
 
 def integers(values: Sequence[int]) -> str:
