@@ -252,6 +252,30 @@ def sql(
 
 
 @main.command()
+@click.argument("row")
+@click.option(
+    "--kind",
+    type=click.Choice(["document", "text_unit", "entity", "relationship", "claim", "community", "report"]),
+    help="Only a row of this kind.",
+)
+@click.option("--snapshot", help="Id of an older snapshot (default: the published one).")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows of each kind that are listed."
+)
+@_common
+def trace(
+    row: str, kind: str | None, snapshot: str | None, limit: int, root: Path | None, as_json: bool, verbose: bool
+) -> None:
+    """Show where ROW comes from (documents, passages, calls of models, snapshots) and what came of it.
+
+    ROW is an id, a path, a title or alias, two titles as 'A -> B', or a citation marker such as 'Reports (12)'.
+    """
+    from graphrag_assets.cli.trace import trace_command
+
+    trace_command(_prepare(root, verbose), row, kind=kind, snapshot=snapshot, limit=limit, as_json=as_json)
+
+
+@main.command()
 @_common
 def status(root: Path | None, as_json: bool, verbose: bool) -> None:
     """Show what is published, what is waiting, and what failed."""
