@@ -22,7 +22,7 @@ from graphrag_assets.storage.build import CONTRACTS, Built
 from graphrag_assets.storage.failures import fails_at_once, retries
 
 if TYPE_CHECKING:
-    from graphrag_assets.llm.gateway import Gateway
+    from graphrag_assets.llm.gateway import Asking
     from graphrag_assets.llm.usage import StageUsage
 
 OUTPUTS = ("extracted_entities", "extracted_relationships", "extracted_claims", "extraction_status")
@@ -51,7 +51,7 @@ def to_tables(units: list[UnitExtraction]) -> dict[str, pa.Table]:
     return {name: CONTRACTS[name].from_rows(rows[name]) for name in OUTPUTS}
 
 
-def _prompts(workspace: Workspace) -> dict[str, str]:
+def stage_prompts(workspace: Workspace) -> dict[str, str]:
     """The prompts of all text units, by name; those for claims only where claims are asked for."""
     graph, claims = workspace.settings.extract_graph, workspace.settings.extract_claims
     name = "extract_graph" if graph.format == "tuple" else "extract_graph_json"
@@ -68,8 +68,8 @@ def _of_stage(prompts: Mapping[str, str], stage: str) -> list[str]:
     return [prompts[name] for name in (stage, f"{stage}_continue", f"{stage}_loop")]
 
 
-async def _extract_unit(
-    unit: Mapping[str, Any], batch: str, gateway: "Gateway", workspace: Workspace, prompts: Mapping[str, str]
+async def extract_unit(
+    unit: Mapping[str, Any], batch: str, gateway: "Asking", workspace: Workspace, prompts: Mapping[str, str]
 ) -> UnitExtraction:
     """Extract one text unit with the LLM: the graph, and the claims where they are switched on."""
     from graphrag_assets.indexing.claims import extract_claims
@@ -130,11 +130,11 @@ async def extract_with_llm(
         The extractions by batch, in the order of the text units, and the LLM usage by batch and stage.
     """
     units = [(key, unit) for key, table in batches.items() for unit in table.select(["id", "text"]).to_pylist()]
-    prompts = _prompts(workspace)
+    prompts = stage_prompts(workspace)
     progress = Progress("extracting the graph", len(units))
 
     async def one(batch: str, unit: Mapping[str, Any]) -> UnitExtraction:
-        extraction = await _extract_unit(unit, batch, gateway, workspace, prompts)
+        extraction = await extract_unit(unit, batch, gateway, workspace, prompts)
         progress.advance()
         return extraction
 

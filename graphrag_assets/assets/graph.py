@@ -32,7 +32,7 @@ from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COVARIATES, ENTITIES, ENTITY_ALIASES, RELATIONSHIPS
 
 if TYPE_CHECKING:
-    from graphrag_assets.llm.gateway import Gateway
+    from graphrag_assets.llm.gateway import Asking
 
 OUTPUTS = ("entity_aliases", "entities", "relationships")
 
@@ -65,7 +65,7 @@ def read_overrides(workspace: Workspace) -> Overrides:
 
 
 async def resolve(
-    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace, gateway: "Gateway"
+    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace, gateway: "Asking"
 ) -> Resolution:
     """Decide which titles are one entity, by the settings of the workspace."""
     settings = workspace.settings.entity_resolution
@@ -84,7 +84,7 @@ async def resolve(
 
 
 async def summarize_all(
-    entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: "Gateway"
+    entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: "Asking"
 ) -> tuple[list[str], list[str], int]:
     """Descriptions of all entities and relationships: the model is asked only where there is more than one.
 
@@ -127,7 +127,8 @@ async def summarize_all(
     return texts[: entities.num_rows], texts[entities.num_rows :], failed
 
 
-def _finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa.Table:
+def finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa.Table:
+    """A merged table with its descriptions."""
     columns = {name: table[name] for name in contract.column_names if name != "description"}
     return contract.from_columns(columns | {"description": list(descriptions)})
 
@@ -145,8 +146,8 @@ async def build_standard(entities: pa.Table, relationships: pa.Table, order: pa.
         usage = gateway.usage()
     tables = {
         "entity_aliases": ENTITY_ALIASES.from_rows(resolution.aliases),
-        "entities": _finished(merged.entities, ENTITIES, of_entities),
-        "relationships": _finished(merged.relationships, RELATIONSHIPS, of_relationships),
+        "entities": finished(merged.entities, ENTITIES, of_entities),
+        "relationships": finished(merged.relationships, RELATIONSHIPS, of_relationships),
     }
     metadata = _metadata(resolution, merged)
     metadata["entities"] |= {"summaries_failed": failed} | usage_metadata(usage)
@@ -182,8 +183,8 @@ async def build_fast(
     of_entities, of_pairs = entity_descriptions(statements, titles), relationship_descriptions(statements, pairs)
     tables = {
         "entity_aliases": ENTITY_ALIASES.from_rows(resolution.aliases),
-        "entities": _finished(kept, ENTITIES, [of_entities[title] for title in titles]),
-        "relationships": _finished(linked, RELATIONSHIPS, [of_pairs[pair] for pair in pairs]),
+        "entities": finished(kept, ENTITIES, [of_entities[title] for title in titles]),
+        "relationships": finished(linked, RELATIONSHIPS, [of_pairs[pair] for pair in pairs]),
     }
     metadata = _metadata(resolution, merged)
     metadata["entities"]["entities_pruned"] = merged.entities.num_rows - kept.num_rows

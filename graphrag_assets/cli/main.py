@@ -141,6 +141,19 @@ def export(directory: Path, form: str, snapshot: str | None, root: Path | None, 
 
 
 @main.command()
+@click.option("--method", type=click.Choice(["standard", "fast"]), help="Method of the run (default: settings).")
+@click.option("--recluster", is_flag=True, help="Plan for a run that makes all communities afresh.")
+@_common
+def plan(method: str | None, recluster: bool, root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Show what index would do and cost, stage by stage; spends nothing, changes nothing."""
+    from graphrag_assets.cli.plan import plan_command
+
+    if method:
+        os.environ["GRAPHRAG__METHOD"] = method
+    plan_command(_prepare(root, verbose), recluster=recluster, as_json=as_json)
+
+
+@main.command()
 @click.option("--method", type=click.Choice(["standard", "fast"]), help="Method for this run (default: settings).")
 @click.option(
     "--allow-empty",

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message, Reply
 from graphrag_assets.llm.answers import Answers, Booking
@@ -48,6 +48,14 @@ _FOREIGN_WINDOW = 0.8
 
 #: Part that calls are booked to where they name none.
 _PART: ContextVar[str] = ContextVar("part", default="")
+
+
+class Asking(Protocol):
+    """How stages ask: the gateway, or what supposes its answers for a plan."""
+
+    def ask(self, stage: str, model_id: str, part: str = "", prompts: Sequence[str] = ()) -> Ask:
+        """See :meth:`Gateway.ask`."""
+        ...
 
 
 class Gateway:
@@ -185,11 +193,7 @@ class Gateway:
 
     def identity(self, model_id: str) -> str:
         """Name that tells the vectors of an embedding model from others: provider, model, endpoint, dimensions."""
-        calls = self._embedding(model_id).calls
-        settings = calls.settings
-        dimensions = settings.call_args.get("dimensions")
-        suffix = f"#{dimensions}" if dimensions else ""
-        return f"{settings.model_provider}/{settings.model}@{calls.endpoint.identity}{suffix}"
+        return self._embedding(model_id).calls.vector_identity
 
     def usage(self, part: str | None = None) -> dict[str, StageUsage]:
         """What the run cost so far, by stage.
@@ -236,7 +240,7 @@ class Gateway:
             if settings is None:
                 raise GatewayError("settings: embedding_models has no entry; the embedded model serves in its place")
             calls = self._connect(f"embedding_models.{model_id}", settings, completes=False)
-            self._vectors[model_id] = Vectors(calls, self._cache, self._packing(calls))
+            self._vectors[model_id] = Vectors(calls, self._cache, packing(calls, self._workspace))
         return self._vectors[model_id]
 
     def _connect(self, entry: str, settings: ModelSettings, *, completes: bool) -> ModelCalls:
@@ -248,18 +252,25 @@ class Gateway:
         self._calls[entry] = calls
         return calls
 
-    def _packing(self, calls: ModelCalls) -> Packing:
-        """How texts travel to an embedding model."""
-        settings, embed_text = calls.settings, self._workspace.settings.embed_text
-        window = calls.facts.context_window or embed_text.batch_max_tokens
-        if settings.model_provider not in _TIKTOKEN:
-            window = int(window * _FOREIGN_WINDOW)
-        return Packing(
-            batch_size=settings.batch_size or embed_text.batch_size,
-            batch_tokens=embed_text.batch_max_tokens,
-            window=max(1, min(window, embed_text.batch_max_tokens)),
-            count=_counter(self._workspace.settings.chunking.encoding_model),
-        )
+
+def packing(calls: ModelCalls, workspace: Workspace, count: Callable[[str], int] | None = None) -> Packing:
+    """How texts travel to an embedding model.
+
+    Args:
+        calls: The model.
+        workspace: Settings.
+        count: Counts tokens; None: as the tokenizer of the settings does.
+    """
+    settings, embed_text = calls.settings, workspace.settings.embed_text
+    window = calls.facts.context_window or embed_text.batch_max_tokens
+    if settings.model_provider not in _TIKTOKEN:
+        window = int(window * _FOREIGN_WINDOW)
+    return Packing(
+        batch_size=settings.batch_size or embed_text.batch_size,
+        batch_tokens=embed_text.batch_max_tokens,
+        window=max(1, min(window, embed_text.batch_max_tokens)),
+        count=count or _counter(workspace.settings.chunking.encoding_model),
+    )
 
 
 class _Asker:
