@@ -15,6 +15,7 @@ from graphrag_assets.assets.checks import result, stop_if_broken
 from graphrag_assets.assets.clustering import CLUSTERING, clustering_info
 from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
+from graphrag_assets.assets.expected import expected_and_taken, run_metadata
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.partitions import all_there, every_batch
@@ -191,11 +192,14 @@ def snapshot_metadata(storage: FileSystem, manifest: Manifest) -> dict[str, Any]
     }
 
 
-def how_it_was_made(index: Index, current: Manifest | None, published: Mapping[str, pa.Table]) -> Made:
-    """The calls behind the rows of a snapshot."""
+def how_it_was_made(
+    index: Index, current: Manifest | None, published: Mapping[str, pa.Table], fingerprint: str
+) -> Made:
+    """The calls behind the rows of a snapshot, and what its run took."""
     calls = call_tables(index.workspace, index.storage, current, Known(published))
     data = {contract.name: parquet.to_bytes(calls[contract.name], contract) for contract in RECORDS}
-    return Made(data, {name: table.num_rows for name, table in calls.items()})
+    rows = {name: table.num_rows for name, table in calls.items()}
+    return Made(data, rows, expected_and_taken(index, fingerprint))
 
 
 class SnapshotConfig(dg.Config):
@@ -250,10 +254,11 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         stop_if_broken(found, "nothing was published")
         give_back_memory()
         rows = {name: table.num_rows for name, table in published.items()}
-        made = how_it_was_made(index, current, published)
+        made = how_it_was_made(index, current, published, prints.whole_input())
         data = {table.name: parquet.to_bytes(published.pop(table.name), table) for table in tables.PUBLISHED}
         info = snapshot_info(index.workspace, prints, index.build)
         manifest, new = index.snapshots.publish(data, rows, vectors, info, made)
-        yield dg.MaterializeResult(metadata=snapshot_metadata(index.storage, manifest) | {"new_snapshot": new})
+        metadata = snapshot_metadata(index.storage, manifest) | {"new_snapshot": new} | run_metadata(made.run)
+        yield dg.MaterializeResult(metadata=metadata)
 
     return [index_snapshot]

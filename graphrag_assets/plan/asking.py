@@ -61,7 +61,9 @@ class Supposing:
 
     def ask(self, stage: str, model_id: str, part: str = "", prompts: Sequence[str] = ()) -> Ask:
         """See :class:`graphrag_assets.llm.gateway.Asking`."""
-        return _Supposer(self, stage, self.answers(model_id))
+        return _Supposer(
+            self, stage, self.answers(model_id), len(prompts[0].partition("{input_text}")[0]) if prompts else 0
+        )
 
     def answers(self, model_id: str) -> Answers:
         """Questions to a chat model."""
@@ -91,11 +93,16 @@ class Supposing:
 
 @dataclass(frozen=True)
 class _Supposer:
-    """An :class:`Ask` for one stage."""
+    """An :class:`Ask` for one stage.
+
+    Args:
+        head: Letters of the prompt before what it is about.
+    """
 
     plan: Supposing
     stage: str
     answers: Answers
+    head: int
 
     async def __call__(
         self,
@@ -143,4 +150,4 @@ class _Supposer:
             return supposing.summary(texts.descriptions.get(row, ""))
         if self.stage == "resolve_entities":
             return supposing.verdicts(row.count("\n") + 1)
-        return supposing.report(messages[-1]["content"])
+        return supposing.report(messages[-1]["content"][self.head :])

@@ -35,7 +35,7 @@ def _group(stages: Sequence[StagePlan], slots: int, entries: dict[str, ModelSett
     longest = sum(stage.seconds / stage.calls for stage in stages if stage.calls)
     spread = max(sum(stage.seconds for stage in stages) / slots, longest)
     entry = entries.get(stages[0].model)
-    if entry is None:
+    if entry is None or entry.rate_limit is None:
         return spread
     limit = entry.rate_limit
     tokens = sum(stage.prompt_tokens + stage.completion_tokens for stage in stages)

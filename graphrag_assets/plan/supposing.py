@@ -7,15 +7,22 @@ So the stages that come after an extraction work on a graph of about the size th
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
 from graphrag_assets.indexing.phrases_by_rules import find_mentions_by_rules
 from graphrag_assets.settings_sections import TextAnalyzerSettings
+from graphrag_assets.text.names import canonical_title
 from graphrag_assets.text.sentences import sentences
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 #: Letters of a description: about what models write of an entity in one text unit.
 _DESCRIPTION = 220
@@ -28,6 +35,23 @@ GLEANED_ENTITIES, GLEANED_RELATIONSHIPS = 0.5, 0.25
 
 #: Words of a summary and of an explanation in a report, and findings in a report.
 _SUMMARY_WORDS, _EXPLANATION_WORDS, _FINDINGS = 120, 52, 5
+
+#: Words in the longest name.
+_LONGEST_NAME = 5
+
+#: Words that are no names, also where they open a sentence or are written in capitals.
+_FUNCTION_WORDS = _words(
+    "a an and are as at be but by did do does for from had has have he her his how i if in into is it its may no nor not "
+    "of on or our she so than that the their then there these they this those to under was we were what when where which "
+    "while who why will with would you your"
+)
+#: Small words inside names, as in University of Carrowby.
+_INSIDE_NAMES = _words("of de da di von van der la le")
+
+#: Letters of an initial or a title before a name, as in Mrs.
+_LONGEST_TITLE = 3
+_POSSESSIVE = re.compile("['’]S$")
+_WORD = re.compile(r"[^\W\d_](?:[\w'’.&-]*\w)?")
 
 _PHRASES = TextAnalyzerSettings()
 
@@ -63,29 +87,69 @@ class Names:
 @lru_cache(maxsize=256)
 def names_in(text: str) -> Names:
     """The names in a text, and those that share a sentence."""
-    spans = sentences(text)
-    mentions = find_mentions_by_rules(text, _PHRASES)
-    count: Counter[str] = Counter(mention.title for mention in mentions)
+    count: Counter[str] = Counter()
     first: dict[str, str] = {}
     together: Counter[tuple[str, str]] = Counter()
     shared: dict[tuple[str, str], str] = {}
-    at = 0
-    for start, end in spans:
-        here: dict[str, None] = {}
-        while at < len(mentions) and mentions[at].start < end:
-            here[mentions[at].title] = None
-            at += 1
+    for (start, end), names in _by_sentence(text):
         said = " ".join(text[start:end].split())[:_DESCRIPTION]
-        for name in here:
+        count.update(names)
+        distinct = list(dict.fromkeys(names))
+        for name in distinct:
             first.setdefault(name, said)
-        for pair in combinations(list(here)[:_IN_SENTENCE], 2):
+        for pair in combinations(distinct[:_IN_SENTENCE], 2):
             ends = (min(pair), max(pair))
             together[ends] += 1
             shared.setdefault(ends, said)
     return Names(
-        tuple((name, first.get(name, name)) for name, _ in count.most_common()),
+        tuple((name, first[name]) for name, _ in count.most_common()),
         tuple((a, b, shared[a, b]) for (a, b), _ in together.most_common()),
     )
+
+
+def _by_sentence(text: str) -> list[tuple[tuple[int, int], list[str]]]:
+    """The names of each sentence: runs of capitalised words, or where a script has no capitals, frequent phrases.
+
+    A single word that opens a sentence is a name only where it is one inside another sentence too. Unlike a language
+    analysis, a model takes any capitalised word inside a sentence for worth telling of.
+    """
+    spans = sentences(text)
+    runs = [list(_runs(text, start, end)) for start, end in spans]
+    inside = {name for found in runs for name, opens in found if not opens or " " in name}
+    named = [[name for name, _ in found if name in inside] for found in runs]
+    if any(named):
+        return list(zip(spans, named, strict=True))
+    mentions = find_mentions_by_rules(text, _PHRASES)
+    return [(span, [m.title for m in mentions if span[0] <= m.start < span[1]]) for span in spans]
+
+
+def _runs(text: str, start: int, end: int) -> Iterator[tuple[str, bool]]:
+    """Runs of capitalised words of a sentence as titles, and whether they open it."""
+    run: list[re.Match[str]] = []
+    pending: re.Match[str] | None = None
+    opens, at_start = True, True
+    for word in [*_WORD.finditer(text, start, end), None]:
+        capital = word is not None and word.group()[0].isupper() and word.group().lower() not in _FUNCTION_WORDS
+        joins = run and word is not None and _joins(text, pending or run[-1], word)
+        if joins and not capital and pending is None and word is not None and word.group() in _INSIDE_NAMES:
+            pending = word
+            continue
+        if run and not (joins and capital and len(run) < _LONGEST_NAME):
+            title = _POSSESSIVE.sub("", canonical_title(text[run[0].start() : run[-1].end()]))
+            if len(title) > 2:
+                yield title, at_start
+            run = []
+        pending = None
+        if word is not None and capital:
+            at_start = at_start if run else opens
+            run.append(word)
+        opens = False
+
+
+def _joins(text: str, word: re.Match[str], following: re.Match[str]) -> bool:
+    """Whether two words stand side by side in one name, as in Marten Pryce, G. Maske and Dr. Halsel."""
+    gap = text[word.end() : following.start()]
+    return gap == " " or (gap == ". " and len(word.group()) <= _LONGEST_TITLE)
 
 
 def extraction(text: str, density: Density, gleaning: bool) -> str:
