@@ -9,7 +9,7 @@ from typing import Any
 from graphrag_assets.llm.prices import ModelFacts
 
 #: Shares by which an estimate without history, and one with it, may be off either way.
-WIDE, NARROW = 0.4, 0.2
+WIDE, NARROW = 0.5, 0.25
 
 #: Repeated calls beyond those that a plan counts, as a share, in the upper figure of a range.
 REPEATS = 0.05

@@ -154,14 +154,13 @@ class _Planner:
                 if model
                 else f"embedded/{s.embedded_models.embedding or DEFAULT_EMBEDDED}"
             )
-        sections = {
-            "extract_claims": s.extract_claims,
-            "resolve_entities": s.entity_resolution,
-            "summarize_descriptions": s.summarize_descriptions,
-            "community_reports": s.community_reports,
+        models = {
+            "extract_claims": s.extract_claims.completion_model_id,
+            "resolve_entities": s.entity_resolution.completion_model_id,
+            "summarize_descriptions": s.summarize_descriptions.completion_model_id,
+            "community_reports": s.community_reports.completion_model_id,
         }
-        section = sections.get(stage.removesuffix(GLEANINGS), s.extract_graph)
-        used = s.completion_model(section.completion_model_id)
+        used = s.completion_model(models.get(stage.removesuffix(GLEANINGS), s.extract_graph.completion_model_id))
         return f"{used.model_provider}/{used.model}"
 
     async def _run(self, asking: Supposing, method: str) -> dict[str, int]:
