@@ -139,7 +139,9 @@ def _candidates(index: Index, what: str, kind: str | None) -> list[Found]:
     if found := _by_name(index, what):
         return found
     parts = _PAIR.split(what)
-    return _pair(index, parts[0], parts[1]) if len(parts) == 2 else []
+    if len(parts) == 2 and (found := _pair(index, parts[0], parts[1])):
+        return found
+    return [] if " " in what else by_id(index, what, kind)  # imported rows may have ids of any form
 
 
 def by_id(index: Index, row: str, kind: str | None = None) -> list[Found]:

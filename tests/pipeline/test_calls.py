@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.texts import make_text
 from graphrag_assets.plan import plan
 from graphrag_assets.prompt_files import load_prompt, prompt_version
 from graphrag_assets.settings_file import load_workspace
@@ -222,3 +223,24 @@ def test_an_unknown_price_is_said(llmsim: LlmSim, tmp_path: Path) -> None:
     assert found["usd"] is None
     assert found["unpriced"] == ["openai/house-model"]
     assert "the price is not known" in invoke("plan", "--root", root).out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_plans_of_the_demo_are_within_a_fifth(llmsim: LlmSim, tmp_path: Path, counted: None) -> None:
+    """A first run and one more document: exact stages to the token, the sums of all and the larger stages within 20 %."""
+    root = make_workspace(tmp_path, demo_texts(), **simulated(llmsim))
+    for change in (None, make_text(9000, 77)):
+        if change:
+            write_document(root, "zz/new.txt", change)
+        found = planned(root)
+        done = index(root)["llm"]
+        taken = manifest(root).run["taken"]
+        for name in ("extract_graph", "text_unit_embeddings"):
+            stage = by_stage(found, name)
+            assert stage["exact"]["prompt_tokens"]
+            assert (stage["calls"], stage["prompt_tokens"]) == (taken[name]["calls"], taken[name]["prompt_tokens"])
+        assert close(found["usd"], done["usd"], 0.2)
+        for figure in ("prompt_tokens", "completion_tokens"):
+            assert close(found[figure], done[figure], 0.2)
+            assert close(by_stage(found, "community_reports")[figure], taken["community_reports"][figure], 0.2)
