@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 
 from graphrag_assets.settings import Section, Settings
 from graphrag_assets.settings_checks import section_of
-from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.call_tables import RECORDS
+from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.tables import (
     BATCH_DOCUMENTS,
     BATCH_TEXT_UNITS,

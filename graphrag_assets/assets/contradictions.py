@@ -57,6 +57,19 @@ def cached_conflicts(
         cache.close()
 
 
+def known_conflicts(units: pa.Table, tables: Mapping[str, pa.Table], workspace: Workspace) -> Conflicts | None:
+    """The same where an earlier run found them, else None; the cache is only read."""
+    settings = workspace.settings.cache
+    path = workspace.path(settings.path)
+    cache = AnswerCache(path if settings.enabled and path.is_file() else None)
+    try:
+        entities = tables["entities"].select(_OF_ENTITIES).to_pylist()
+        known = cache.answer(_key(units, entities, tables["covariates"].to_pylist()))
+        return None if known is None else _read(orjson.loads(known))
+    finally:
+        cache.close()
+
+
 def _key(units: pa.Table, entities: list[dict[str, Any]], claims: list[dict[str, Any]]) -> bytes:
     """Hash of all that the contradictions follow from; the id of a text unit stands for its text and its document."""
     made_from = [STAGE, ALGORITHM_VERSIONS["community_reports"], units["id"].to_pylist(), entities, claims]

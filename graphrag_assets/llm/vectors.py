@@ -120,17 +120,18 @@ class Vectors:
             missing = {key: text for key, text in missing.items() if key not in found}
         return self._table(texts, [found[keys[text]] if text in keys else None for text in texts])
 
-    def pending(self, texts: Sequence[str]) -> tuple[int, list[int]]:
+    def pending(self, texts: Sequence[str], count: Callable[[str], int]) -> tuple[int, list[int]]:
         """How many vectors of documents are stored, and the tokens of each call that the others would take.
 
-        Tokens are counted to the last one, also where sending them would only need a bound.
+        Args:
+            texts: Texts of one call of :meth:`embed`.
+            count: Counts tokens.
         """
         prefix = self.calls.settings.document_prefix
         sent = [prefix + text for text in dict.fromkeys(texts) if text.strip()]
         keys = self._keys(sent, "document")
         found = self._cache.vectors(keys)
         missing = {key: text for key, text in zip(keys, sent, strict=True) if key not in found}
-        count = self._packing.count
         calls = [sum(count(text.pieces[number][0]) for text, number in batch) for batch in self._batches(missing)]
         return len(sent) - len(missing), calls
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphrag_assets.assets.documents import cut_documents, read_documents
-from graphrag_assets.assets.embeddings import VECTOR_TABLES, entity_texts, report_texts
+from graphrag_assets.assets.embeddings import TOGETHER, VECTOR_TABLES, entity_texts, report_texts
 from graphrag_assets.assets.extraction import OUTPUTS, UnitExtraction, extract_unit, stage_prompts, to_tables
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.assets.resources import Index
@@ -289,9 +289,16 @@ class _Planner:
             if marker is not None and marker.model == identity:
                 store = VectorStore(self.index.storage, marker.model, marker.dimension)
                 known.update(store.rows(VECTOR_TABLES[asset], key, vectors=False)["text_hash"].to_pylist())
-        contents = [text for _, some in texts.values() for text in some]
-        missing = [text for text in dict.fromkeys(contents) if digest(identity, text) not in known]
-        cached, sizes = Vectors(calls, asking.cache, packing(calls, self.workspace, self.count)).pending(missing)
+        vectors = Vectors(calls, asking.cache, packing(calls, self.workspace))
+        # In the order and the portions of the run, which decide which texts share a call.
+        rows = [text for ids, some in texts.values() for _, text in sorted(zip(ids, some, strict=True))]
+        cached, sizes = 0, []
+        for start in range(0, len(rows), TOGETHER):
+            some = dict.fromkeys(rows[start : start + TOGETHER])
+            missing = [text for text in some if digest(identity, text) not in known]
+            stored, asked = vectors.pending(missing, self.count)
+            known.update(digest(identity, text) for text in missing)
+            cached, sizes = cached + stored, [*sizes, *asked]
         booked = asking.stage(asset, calls)
         booked.calls, booked.cached = len(sizes), cached
         booked.prompt_tokens, booked.exact = sum(sizes), exact

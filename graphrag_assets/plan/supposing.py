@@ -33,6 +33,9 @@ _IN_SENTENCE = 5
 #: Share of the entities and relationships of a first answer that a gleaning adds at most.
 GLEANED_ENTITIES, GLEANED_RELATIONSHIPS = 0.5, 0.25
 
+#: Share of the words of descriptions that a summary keeps.
+_SUMMARY_SHARE = 0.85
+
 #: Words of a summary and of an explanation in a report, and findings in a report.
 _SUMMARY_WORDS, _EXPLANATION_WORDS, _FINDINGS = 120, 52, 5
 
@@ -182,8 +185,9 @@ def claims(text: str, density: Density, gleaning: bool) -> str:
 
 
 def summary(descriptions: str) -> str:
-    """A summary of descriptions: their own words, up to the usual length."""
-    return " ".join(descriptions.split()[:_SUMMARY_WORDS]) or "nothing"
+    """A summary of descriptions: most of their own words, up to the usual length; what is said twice is left out."""
+    words = descriptions.split()
+    return " ".join(words[: min(_SUMMARY_WORDS, round(len(words) * _SUMMARY_SHARE))]) or "nothing"
 
 
 def report(context: str) -> str:
