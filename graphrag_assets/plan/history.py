@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphrag_assets.plan.supposing import GLEANED_ENTITIES, GLEANED_RELATIONSHIPS, Density, names_in
+from graphrag_assets.plan.supposing import GLEANED_ENTITIES, GLEANED_RELATIONSHIPS, Density, Names, names_in
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.call_tables import CALLS
 from graphrag_assets.storage.filesystem import FileSystem
@@ -65,6 +65,7 @@ def _density(area: BuildArea, batches: Sequence[str], gleanings: bool) -> Densit
     """The bounds with which supposed answers about known text units would hold as much as the model's did."""
     status = {row["text_unit_id"]: row for row in area.ref("extraction_status", batches).table().to_pylist()}
     units = area.ref("text_units", batches).table(["id", "text"]).slice(0, SAMPLE).to_pylist()
+    titles = _titles(area, batches, {unit["id"] for unit in units})
     known = [(names_in(unit["text"]), status[unit["id"]]) for unit in units if unit["id"] in status]
     known = [(names, row) for names, row in known if row["status"] == "ok"]
     if len(known) < LEAST:
@@ -74,7 +75,29 @@ def _density(area: BuildArea, batches: Sequence[str], gleanings: bool) -> Densit
         _bound([len(names.entities) for names, _ in known], _mean([row["entities"] for _, row in known]), share[0]),
         _bound([len(names.pairs) for names, _ in known], _mean([row["relationships"] for _, row in known]), share[1]),
         max(1, round(_mean([row["claims"] for _, row in known]))) if any(r["claims"] for _, r in known) else 4,
+        _agreement(known, titles),
     )
+
+
+def _titles(area: BuildArea, batches: Sequence[str], units: set[str]) -> dict[str, set[str]]:
+    """Titles that the model found, by text unit."""
+    found: dict[str, set[str]] = {}
+    rows = area.ref("extracted_entities", batches).table(["text_unit_id", "title"])
+    for unit, title in zip(rows["text_unit_id"].to_pylist(), rows["title"].to_pylist(), strict=True):
+        if unit in units:
+            found.setdefault(unit, set()).add(title)
+    return found
+
+
+def _agreement(known: Sequence[tuple[Names, dict[str, Any]]], titles: Mapping[str, set[str]]) -> float:
+    """Share of the supposed names, as many as the model found, that are among its own."""
+    shares = []
+    for names, row in known:
+        found = titles.get(row["text_unit_id"], set())
+        supposed = [name for name, _ in names.entities[: len(found)]]
+        if supposed:
+            shares.append(sum(name in found for name in supposed) / len(supposed))
+    return _mean(shares) if shares else 1.0
 
 
 def _bound(there: Sequence[int], wanted: float, share: float) -> int:

@@ -292,7 +292,8 @@ class _Planner:
         vectors = Vectors(calls, asking.cache, packing(calls, self.workspace))
         # In the order and the portions of the run, which decide which texts share a call.
         rows = [text for ids, some in texts.values() for _, text in sorted(zip(ids, some, strict=True))]
-        cached, sizes = 0, []
+        cached = 0
+        sizes: list[int] = []
         for start in range(0, len(rows), TOGETHER):
             some = dict.fromkeys(rows[start : start + TOGETHER])
             missing = [text for text in some if digest(identity, text) not in known]
