@@ -228,7 +228,7 @@ def test_an_unknown_price_is_said(llmsim: LlmSim, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_plans_of_the_demo_are_within_a_fifth(llmsim: LlmSim, tmp_path: Path, counted: None) -> None:
-    """A first run and one more document: exact stages to the token, the sums of all and the larger stages within 20 %."""
+    """A first run and one more document: exact stages to the token, the sums and the largest stages within 20 %."""
     root = make_workspace(tmp_path, demo_texts(), **simulated(llmsim))
     for change in (None, make_text(9000, 77)):
         if change:
