@@ -115,7 +115,7 @@ async def litellm_alone(sim: LlmSim, calls: int, floats: bool) -> dict[str, dict
 
 
 async def through_gateway(sim: LlmSim, client: str, calls: int, root: Path) -> dict[str, dict[str, float]]:
-    """The gateway with cache, limits and accounts; and the same again, out of the cache."""
+    """The gateway with cache, limits, accounts and ledger; and the same again, out of the cache."""
     settings = Settings.model_validate(
         {
             "completion_models": {"chat": entry(sim, "gpt-4o-mini", client)},
@@ -125,7 +125,7 @@ async def through_gateway(sim: LlmSim, client: str, calls: int, root: Path) -> d
     )
     result = {}
     for name in ("", ", cached"):
-        async with Gateway(Workspace(root=root, settings=settings)) as gateway:
+        async with Gateway(Workspace(root=root, settings=settings), run="bench") as gateway:
             ask = gateway.ask("bench", "chat")
 
             async def chat(first: int, count: int, ask: Any = ask) -> None:

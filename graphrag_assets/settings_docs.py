@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from graphrag_assets.settings import Section, Settings
 from graphrag_assets.settings_checks import section_of
+from graphrag_assets.storage.call_tables import RECORDS
 from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.tables import (
     BATCH_DOCUMENTS,
@@ -86,10 +87,20 @@ def settings_markdown() -> str:
     return _joined(parts)
 
 
+_RECORDS_HEAD = (
+    "How the rows of a snapshot were made: no part of its content, since times and prices differ from run to run. "
+    "SQL has them as tables, and `call_log`, with the columns of `calls`, has every call that this host knows of "
+    "([what a run costs](cost.md#calls)).\n"
+)
+
+
 def tables_markdown() -> str:
     """The reference of all tables as Markdown."""
     parts = [_TABLES_HEAD, "## Published tables\n"]
     for table in PUBLISHED:
+        parts += _table_parts(table)
+    parts += ["## Records of a snapshot\n", _RECORDS_HEAD]
+    for table in RECORDS:
         parts += _table_parts(table)
     vectors = embeddings_table("text_unit_text, entity_description, community_full_content", 384)
     parts += ["## Vector tables\n", "In LanceDB; the length of the vectors is that of the embedding model.\n"]

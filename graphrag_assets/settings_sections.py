@@ -366,6 +366,9 @@ class BudgetSettings(Section):
         None, ge=0, description="Most USD; unset: no limit. Needs the prices of the models."
     )
     tokens_per_run: int | None = Field(None, ge=0, description="Most tokens, of prompts and answers together.")
+    estimate_runs: bool = Field(
+        True, description="Make a plan before each run that asks models, and keep it beside what the run took."
+    )
 
 
 class CheckSettings(Section):

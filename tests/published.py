@@ -28,10 +28,12 @@ class HashEmbedder:
     model = "hashed-words"
     dimension = 64
 
-    async def embed(self, texts: Sequence[str], kind: str, stage: str) -> np.ndarray:
+    async def embed(self, texts: Sequence[str], kind: str, stage: str, rows: Sequence[str] = ()) -> np.ndarray:
         return self.encode(texts)
 
-    async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[np.ndarray, np.ndarray]:
+    async def embed_windows(
+        self, texts: Sequence[str], stage: str, rows: Sequence[str] = ()
+    ) -> tuple[np.ndarray, np.ndarray]:
         return self.encode(texts), np.arange(len(texts))
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:

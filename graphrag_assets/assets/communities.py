@@ -1,8 +1,8 @@
 """Communities and their reports."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pyarrow as pa
@@ -23,9 +23,10 @@ from graphrag_assets.assets.specs import COMMUNITIES as GROUP
 from graphrag_assets.assets.specs import described
 from graphrag_assets.ids import digest_json
 from graphrag_assets.indexing.communities import cluster
+from graphrag_assets.indexing.conflicts import Conflict
 from graphrag_assets.indexing.contradictions import find_conflicts
 from graphrag_assets.indexing.extractive import extractive_reports
-from graphrag_assets.indexing.reports import write_reports
+from graphrag_assets.indexing.reports import Reports, write_reports
 from graphrag_assets.indexing.statements import find_statements
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.progress import Progress
@@ -34,6 +35,9 @@ from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built, TableRef
 from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COMMUNITIES, COMMUNITY_REPORTS
+
+if TYPE_CHECKING:
+    from graphrag_assets.llm.gateway import Asking
 
 Tables = dict[str, pa.Table]
 
@@ -52,6 +56,49 @@ def earlier_reports(index: Index) -> dict[str, dict[str, Any]]:
         return {}
 
 
+async def write_through(
+    gateway: "Asking",
+    text_units: int,
+    tables: Tables,
+    conflicts: Sequence[Conflict],
+    workspace: Workspace,
+    previous: Mapping[str, Mapping[str, Any]],
+) -> Reports:
+    """Reports by a model.
+
+    Args:
+        gateway: How the model is asked.
+        text_units: Text units of the corpus.
+        tables: entities, relationships, covariates and communities.
+        conflicts: Where the texts contradict each other.
+        workspace: Settings and prompts.
+        previous: Reports of an earlier run by id.
+    """
+    settings = workspace.settings
+    reports = settings.community_reports
+    prompt = load_prompt(workspace, "community_report_graph", reports.graph_prompt)
+    progress = Progress("writing reports", tables["communities"].num_rows)
+    return await write_reports(
+        tables["communities"].to_pylist(),
+        tables["entities"].select(["id", "title", "description", "degree", "text_unit_ids"]).to_pylist(),
+        tables["relationships"]
+        .select(["id", "source", "target", "description", "weight", "combined_degree", "text_unit_ids"])
+        .to_pylist(),
+        tables["covariates"].to_pylist(),
+        conflicts,
+        ask=gateway.ask("community_reports", reports.completion_model_id, prompts=[prompt]),
+        prompt=prompt,
+        max_length=reports.max_length,
+        max_input_length=reports.max_input_length,
+        count_tokens=tokenizer(settings.chunking.encoding_model).count,
+        text_units=text_units,
+        previous=previous,
+        model=digest_json(model_identity(settings.completion_model(reports.completion_model_id))),
+        concurrency=max(64, 2 * settings.concurrent_requests),
+        on_report=progress.advance,
+    )
+
+
 async def write_with_llm(
     units: pa.Table, tables: Tables, workspace: Workspace, previous: Mapping[str, Mapping[str, Any]]
 ) -> tuple[pa.Table, dict[str, Any]]:
@@ -66,30 +113,9 @@ async def write_with_llm(
     Returns:
         The reports and figures about them.
     """
-    settings = workspace.settings
-    reports = settings.community_reports
     found = cached_conflicts(units, tables, workspace)
-    progress = Progress("writing reports", tables["communities"].num_rows)
     async with open_gateway(workspace) as gateway:
-        made = await write_reports(
-            tables["communities"].to_pylist(),
-            tables["entities"].select(["id", "title", "description", "degree", "text_unit_ids"]).to_pylist(),
-            tables["relationships"]
-            .select(["id", "source", "target", "description", "weight", "combined_degree", "text_unit_ids"])
-            .to_pylist(),
-            tables["covariates"].to_pylist(),
-            found.conflicts,
-            ask=gateway.ask("community_reports", reports.completion_model_id),
-            prompt=load_prompt(workspace, "community_report_graph", reports.graph_prompt),
-            max_length=reports.max_length,
-            max_input_length=reports.max_input_length,
-            count_tokens=tokenizer(settings.chunking.encoding_model).count,
-            text_units=units.num_rows,
-            previous=previous,
-            model=digest_json(model_identity(settings.completion_model(reports.completion_model_id))),
-            concurrency=max(64, 2 * settings.concurrent_requests),
-            on_report=progress.advance,
-        )
+        made = await write_through(gateway, units.num_rows, tables, found.conflicts, workspace, previous)
         usage = gateway.usage()
     metadata = {
         "reports_written": made.written,

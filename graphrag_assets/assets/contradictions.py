@@ -28,26 +28,44 @@ STAGE = "contradictions"
 _OF_ENTITIES = ["title", "aliases", "text_unit_ids"]
 
 
-def cached_conflicts(units: pa.Table, tables: Mapping[str, pa.Table], workspace: Workspace) -> Conflicts:
+def cached_conflicts(
+    units: pa.Table, tables: Mapping[str, pa.Table], workspace: Workspace, *, keep: bool = True
+) -> Conflicts:
     """Where the texts contradict each other.
 
     Args:
         units: Columns id, text and document_id of all text units, in corpus order.
         tables: entities and covariates.
         workspace: Where the cache is.
+        keep: Whether what had to be found is kept in the cache; else the cache is only read, and not made.
     """
     entities = tables["entities"].select(_OF_ENTITIES).to_pylist()
     claims = tables["covariates"].to_pylist()
     settings = workspace.settings.cache
-    cache = AnswerCache(workspace.path(settings.path) if settings.enabled else None)
+    path = workspace.path(settings.path)
+    cache = AnswerCache(path if settings.enabled and (keep or path.is_file()) else None)
     try:
         key = _key(units, entities, claims)
         known = cache.answer(key)
         if known is not None:
             return _read(orjson.loads(known))
         found = find_conflicts(find_statements(units.to_pylist(), entities), claims)
-        cache.put_answer(key, orjson.dumps(asdict(found)), STAGE)
+        if keep:
+            cache.put_answer(key, orjson.dumps(asdict(found)), STAGE)
         return found
+    finally:
+        cache.close()
+
+
+def known_conflicts(units: pa.Table, tables: Mapping[str, pa.Table], workspace: Workspace) -> Conflicts | None:
+    """The same where an earlier run found them, else None; the cache is only read."""
+    settings = workspace.settings.cache
+    path = workspace.path(settings.path)
+    cache = AnswerCache(path if settings.enabled and path.is_file() else None)
+    try:
+        entities = tables["entities"].select(_OF_ENTITIES).to_pylist()
+        known = cache.answer(_key(units, entities, tables["covariates"].to_pylist()))
+        return None if known is None else _read(orjson.loads(known))
     finally:
         cache.close()
 

@@ -142,7 +142,10 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
         parts: dict[str, list[pa.Table]] = {batch: [] for batch in texts}
         for some in (rows[i : i + TOGETHER] for i in range(0, len(rows), TOGETHER)):
             missing = {row.text_hash: row.content for row in some if row.text_hash not in known}
-            found = await _embed(missing, asset, embedder)
+            served: dict[str, list[str]] = {}
+            for row in some:
+                served.setdefault(row.text_hash, []).append(row.row_id)
+            found = await _embed(missing, asset, embedder, ["\n".join(served[text_hash]) for text_hash in missing])
             known |= {text_hash: found[text_hash].copy() for text_hash in missing if times[text_hash] > 1}
             for batch, of_batch in groupby(some, key=lambda row: row.batch):
                 parts[batch].append(_vector_table(asset, list(of_batch), found | known))
@@ -157,15 +160,17 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
     return Embedded(made, embedder.model, len(computed), len(rows) - len(computed), usage)
 
 
-async def _embed(wanted: Mapping[str, str], asset: str, embedder: "Embedder") -> dict[str, np.ndarray]:
-    """Vectors, (windows, dimension) each, of texts by their hash."""
+async def _embed(
+    wanted: Mapping[str, str], asset: str, embedder: "Embedder", rows: Sequence[str] = ()
+) -> dict[str, np.ndarray]:
+    """Vectors, (windows, dimension) each, of texts by their hash; ``rows`` are the ids of what they belong to."""
     if not wanted:
         return {}
     contents = list(wanted.values())
     if asset in WINDOWED:
-        vectors, owners = await embedder.embed_windows(contents, asset)
+        vectors, owners = await embedder.embed_windows(contents, asset, rows)
     else:
-        vectors, owners = await embedder.embed(contents, "document", asset), np.arange(len(contents))
+        vectors, owners = await embedder.embed(contents, "document", asset, rows), np.arange(len(contents))
     first = np.searchsorted(owners, np.arange(len(contents) + 1))
     return {text_hash: vectors[first[i] : first[i + 1]] for i, text_hash in enumerate(wanted)}
 

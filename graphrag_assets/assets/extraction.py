@@ -30,13 +30,13 @@ from graphrag_assets.storage.build import Built
 from graphrag_assets.storage.failures import fails_at_once, retries
 
 if TYPE_CHECKING:
-    from graphrag_assets.llm.gateway import Gateway
+    from graphrag_assets.llm.gateway import Asking
     from graphrag_assets.llm.usage import StageUsage
 
 STATUSES = ("ok", "empty", "failed", "truncated", "refused")
 
 
-def _prompts(workspace: Workspace) -> dict[str, str]:
+def stage_prompts(workspace: Workspace) -> dict[str, str]:
     """The prompts of all text units, by name; those for claims only where claims are asked for."""
     graph, claims = workspace.settings.extract_graph, workspace.settings.extract_claims
     name = "extract_graph" if graph.format == "tuple" else "extract_graph_json"
@@ -48,8 +48,13 @@ def _prompts(workspace: Workspace) -> dict[str, str]:
     return prompts | {name: load_prompt(workspace, name) for name in more}
 
 
-async def _extract_unit(
-    unit: Mapping[str, Any], batch: str, gateway: "Gateway", workspace: Workspace, prompts: Mapping[str, str]
+def _of_stage(prompts: Mapping[str, str], stage: str) -> list[str]:
+    """The prompts of one of the two conversations about a text unit."""
+    return [prompts[name] for name in (stage, f"{stage}_continue", f"{stage}_loop")]
+
+
+async def extract_unit(
+    unit: Mapping[str, Any], batch: str, gateway: "Asking", workspace: Workspace, prompts: Mapping[str, str]
 ) -> UnitExtraction:
     """Extract one text unit with the LLM: the graph, and the claims where they are switched on."""
     from graphrag_assets.indexing.claims import extract_claims
@@ -59,7 +64,7 @@ async def _extract_unit(
     graph, claims = settings.extract_graph, settings.extract_claims
     found = await extract_graph(
         unit["text"],
-        gateway.ask("extract_graph", graph.completion_model_id, batch),
+        gateway.ask("extract_graph", graph.completion_model_id, batch, _of_stage(prompts, "extract_graph")),
         prompt=prompts["extract_graph"],
         continue_prompt=prompts["extract_graph_continue"],
         loop_prompt=prompts["extract_graph_loop"],
@@ -73,7 +78,7 @@ async def _extract_unit(
     if claims.enabled:
         said = await extract_claims(
             unit["text"],
-            gateway.ask("extract_claims", claims.completion_model_id, batch),
+            gateway.ask("extract_claims", claims.completion_model_id, batch, _of_stage(prompts, "extract_claims")),
             prompt=prompts["extract_claims"],
             continue_prompt=prompts["extract_claims_continue"],
             loop_prompt=prompts["extract_claims_loop"],
@@ -110,11 +115,11 @@ async def extract_with_llm(
         The extractions by batch, in the order of the text units, and the LLM usage by batch and stage.
     """
     units = [(key, unit) for key, table in batches.items() for unit in table.select(["id", "text"]).to_pylist()]
-    prompts = _prompts(workspace)
+    prompts = stage_prompts(workspace)
     progress = Progress("extracting the graph", len(units))
 
     async def one(batch: str, unit: Mapping[str, Any]) -> UnitExtraction:
-        extraction = await _extract_unit(unit, batch, gateway, workspace, prompts)
+        extraction = await extract_unit(unit, batch, gateway, workspace, prompts)
         progress.advance()
         return extraction
 

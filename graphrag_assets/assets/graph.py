@@ -33,7 +33,7 @@ from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COVARIATES, ENTITIES, ENTITY_ALIASES, RELATIONSHIPS
 
 if TYPE_CHECKING:
-    from graphrag_assets.llm.gateway import Gateway
+    from graphrag_assets.llm.gateway import Asking
 
 OUTPUTS = ("entity_aliases", "entities", "relationships")
 
@@ -66,11 +66,12 @@ def read_overrides(workspace: Workspace) -> Overrides:
 
 
 async def resolve(
-    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace, gateway: "Gateway"
+    entities: pa.Table, relationships: pa.Table, order: pa.Table, workspace: Workspace, gateway: "Asking"
 ) -> Resolution:
     """Decide which titles are one entity, by the settings of the workspace."""
     settings = workspace.settings.entity_resolution
     asks = settings.llm and workspace.settings.effective_method == "standard"
+    prompt = load_prompt(workspace, "resolve_entities", settings.prompt) if asks else ""
     return await resolve_entities(
         title_profiles(entities, relationships, order),
         overrides=read_overrides(workspace),
@@ -78,8 +79,8 @@ async def resolve(
         merge_threshold=settings.merge_threshold,
         doubt_threshold=settings.doubt_threshold,
         max_block=settings.max_block,
-        ask=gateway.ask("resolve_entities", settings.completion_model_id) if asks else None,
-        prompt=load_prompt(workspace, "resolve_entities", settings.prompt) if asks else "",
+        ask=gateway.ask("resolve_entities", settings.completion_model_id, prompts=[prompt]) if asks else None,
+        prompt=prompt,
     )
 
 
@@ -111,7 +112,7 @@ def earlier_summaries(area: BuildArea, version: str) -> Summaries:
 
 
 async def summarize_all(
-    entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: "Gateway", known: Summaries
+    entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: "Asking", known: Summaries
 ) -> tuple[list[str], list[str], int, int]:
     """Descriptions of all entities and relationships: the model is asked only where there is more than one.
 
@@ -127,8 +128,8 @@ async def summarize_all(
         side instead), and how many of these for a reason that may pass.
     """
     settings = workspace.settings.summarize_descriptions
-    ask = gateway.ask("summarize_descriptions", settings.completion_model_id)
     prompt = load_prompt(workspace, "summarize_descriptions", settings.prompt)
+    ask = gateway.ask("summarize_descriptions", settings.completion_model_id, prompts=[prompt])
     counter = tokenizer(workspace.settings.chunking.encoding_model)
     rows = [(row["title"], row) for row in entities.select(["id", "title", "descriptions"]).to_pylist()]
     columns = ["id", "source", "target", "descriptions"]
@@ -167,7 +168,8 @@ async def summarize_all(
     return texts[: entities.num_rows], texts[entities.num_rows :], failed, passing
 
 
-def _finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa.Table:
+def finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa.Table:
+    """A merged table with its descriptions."""
     columns = {name: table[name] for name in contract.column_names if name != "description"}
     return contract.from_columns(columns | {"description": list(descriptions)})
 
@@ -187,8 +189,8 @@ async def build_standard(
         usage = gateway.usage()
     tables = {
         "entity_aliases": ENTITY_ALIASES.from_rows(resolution.aliases),
-        "entities": _finished(merged.entities, ENTITIES, of_entities),
-        "relationships": _finished(merged.relationships, RELATIONSHIPS, of_relationships),
+        "entities": finished(merged.entities, ENTITIES, of_entities),
+        "relationships": finished(merged.relationships, RELATIONSHIPS, of_relationships),
     }
     metadata = _metadata(resolution, merged)
     metadata["entities"] |= {"summaries_failed": failed, "summaries_to_try_again": passing} | usage_metadata(usage)
@@ -224,8 +226,8 @@ async def build_fast(
     of_entities, of_pairs = entity_descriptions(statements, titles), relationship_descriptions(statements, pairs)
     tables = {
         "entity_aliases": ENTITY_ALIASES.from_rows(resolution.aliases),
-        "entities": _finished(kept, ENTITIES, [of_entities[title] for title in titles]),
-        "relationships": _finished(linked, RELATIONSHIPS, [of_pairs[pair] for pair in pairs]),
+        "entities": finished(kept, ENTITIES, [of_entities[title] for title in titles]),
+        "relationships": finished(linked, RELATIONSHIPS, [of_pairs[pair] for pair in pairs]),
     }
     metadata = _metadata(resolution, merged)
     metadata["entities"]["entities_pruned"] = merged.entities.num_rows - kept.num_rows

@@ -59,7 +59,7 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
     run_id = _run_id()
     if run_id in _UNUSABLE:
         raise GatewayError(f"not begun, since a model could not be used in an earlier step: {_UNUSABLE[run_id]}")
-    gateway = Gateway(workspace, _budget(workspace, run_id), must_keep=True)
+    gateway = Gateway(workspace, _budget(workspace, run_id), run_id, must_keep=True)
     try:
         async with gateway:
             yield gateway

@@ -10,10 +10,12 @@ from pydantic import Field
 
 from graphrag_assets import __version__
 from graphrag_assets.assets.built_with import built_with
+from graphrag_assets.assets.calls import Known, call_tables
 from graphrag_assets.assets.checks import result, stop_if_broken
 from graphrag_assets.assets.clustering import CLUSTERING, clustering_info
 from graphrag_assets.assets.corpus import text_unit_order
 from graphrag_assets.assets.embeddings import VECTOR_TABLES
+from graphrag_assets.assets.expected import expected_and_taken, run_metadata
 from graphrag_assets.assets.fingerprints import BATCH_STAGES, STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.partitions import all_there, every_batch
@@ -26,10 +28,11 @@ from graphrag_assets.indexing.validation import CHECKS
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.build import BuildArea
+from graphrag_assets.storage.call_tables import RECORDS
 from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.lease import confirm
-from graphrag_assets.storage.snapshots import Manifest, VectorTable, is_kept, kept_message
+from graphrag_assets.storage.snapshots import Made, Manifest, VectorTable, is_kept, kept_message
 from graphrag_assets.storage.vectors import VectorStore, read_marker
 
 SNAPSHOT = "index_snapshot"
@@ -209,6 +212,16 @@ def snapshot_metadata(storage: FileSystem, manifest: Manifest) -> dict[str, Any]
     }
 
 
+def how_it_was_made(
+    index: Index, current: Manifest | None, published: Mapping[str, pa.Table], fingerprint: str
+) -> Made:
+    """The calls behind the rows of a snapshot, and what its run took."""
+    calls = call_tables(index.workspace, index.storage, current, Known(published))
+    data = {contract.name: parquet.to_bytes(calls[contract.name], contract) for contract in RECORDS}
+    rows = {name: table.num_rows for name, table in calls.items()}
+    return Made(data, rows, expected_and_taken(index, fingerprint))
+
+
 class SnapshotConfig(dg.Config):
     """What a person may allow where a snapshot is published."""
 
@@ -261,11 +274,13 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         stop_if_broken(found, "nothing was published")
         give_back_memory()
         rows = {name: table.num_rows for name, table in published.items()}
+        made = how_it_was_made(index, current, published, prints.whole_input())
         data = {table.name: parquet.to_bytes(published.pop(table.name), table) for table in tables.PUBLISHED}
         info = snapshot_info(index.workspace, prints, index.build)
         confirm(index.storage)
-        manifest, new = index.snapshots.publish(data, rows, vectors, info)
+        manifest, new = index.snapshots.publish(data, rows, vectors, info, made)
         forget_batches(index.build, prints.batches, BATCHED)
-        yield dg.MaterializeResult(metadata=snapshot_metadata(index.storage, manifest) | {"new_snapshot": new})
+        metadata = snapshot_metadata(index.storage, manifest) | {"new_snapshot": new} | run_metadata(made.run)
+        yield dg.MaterializeResult(metadata=metadata)
 
     return [index_snapshot]

@@ -220,6 +220,7 @@ def _reconcile(
     fingerprint = str(published.info.get("fingerprint")) if published else None
     again = frozenset({"communities"} if wish.recluster else ())
     work = missing_work(index.workspace, index.storage, prints, fingerprint, again)
+    _expect(index, prints, wish)
     order = list(instance.get_dynamic_partitions(BATCHES_NAME))
     batch_assets = [asset for stage in work.stages for asset in STAGE_ASSETS[stage]]
     for group in contiguous(work.batches, order, MOST_BATCHES_IN_A_RUN):
@@ -234,6 +235,23 @@ def _reconcile(
     current = index.snapshots.current()
     new = current is not None and (published is None or current.id != published.id)
     return Reconciled(changes, work, current, new, metadata)
+
+
+def _expect(index: Index, prints: Fingerprints, wish: Wish) -> None:
+    """Keep what the run is expected to take, so that its end can be compared with it; a help, never a reason to fail."""
+    from graphrag_assets.assets.expected import keep_expectation
+    from graphrag_assets.plan import plan_for
+
+    settings = index.workspace.settings
+    asks = settings.effective_method == "standard" or bool(settings.embedding_models)
+    inventory = last_inventory(index.workspace, index.build)
+    if inventory is None or not asks or not settings.budget.estimate_runs:
+        return
+    try:
+        found = plan_for(index, inventory, recluster=wish.recluster)
+        keep_expectation(index, prints.whole_input(), found.to_dict())
+    except Exception as error:
+        log.warning("what the run will take could not be estimated: %s: %s", type(error).__name__, error)
 
 
 def _config(op: str, **values: bool | float) -> dict[str, Any]:

@@ -141,6 +141,19 @@ def export(directory: Path, form: str, snapshot: str | None, root: Path | None, 
 
 
 @main.command()
+@click.option("--method", type=click.Choice(["standard", "fast"]), help="Method of the run (default: settings).")
+@click.option("--recluster", is_flag=True, help="Plan for a run that makes all communities afresh.")
+@_common
+def plan(method: str | None, recluster: bool, root: Path | None, as_json: bool, verbose: bool) -> None:
+    """Show what index would do and cost, stage by stage; spends nothing, changes nothing."""
+    from graphrag_assets.cli.plan import plan_command
+
+    if method:
+        os.environ["GRAPHRAG__METHOD"] = method
+    plan_command(_prepare(root, verbose), recluster=recluster, as_json=as_json)
+
+
+@main.command()
 @click.option("--method", type=click.Choice(["standard", "fast"]), help="Method for this run (default: settings).")
 @click.option(
     "--allow-empty",
@@ -251,6 +264,30 @@ def sql(
 
     workspace = _prepare(root, verbose)
     sql_command(workspace, None if tables else query, snapshot=snapshot, form="json" if as_json else form)
+
+
+@main.command()
+@click.argument("row")
+@click.option(
+    "--kind",
+    type=click.Choice(["document", "text_unit", "entity", "relationship", "claim", "community", "report"]),
+    help="Only a row of this kind.",
+)
+@click.option("--snapshot", help="Id of an older snapshot (default: the published one).")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows of each kind that are listed."
+)
+@_common
+def trace(
+    row: str, kind: str | None, snapshot: str | None, limit: int, root: Path | None, as_json: bool, verbose: bool
+) -> None:
+    """Show where ROW comes from (documents, passages, calls of models, snapshots) and what came of it.
+
+    ROW is an id, a path, a title or alias, two titles as 'A -> B', or a citation marker such as 'Reports (12)'.
+    """
+    from graphrag_assets.cli.trace import trace_command
+
+    trace_command(_prepare(root, verbose), row, kind=kind, snapshot=snapshot, limit=limit, as_json=as_json)
 
 
 @main.command()

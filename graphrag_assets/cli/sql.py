@@ -12,6 +12,7 @@ import click
 
 from graphrag_assets.cli.output import print_json, table
 from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.call_tables import CALL_LOG
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +38,7 @@ def sql_command(workspace: Workspace, query: str | None, *, snapshot: str | None
 
     with (
         open_index(workspace.uri(workspace.settings.storage.base), snapshot, workspace) as index,
-        index.connection() as connection,
+        index.connection(with_log=query is None or CALL_LOG in query.lower()) as connection,
     ):
         if query is None:
             _print_tables(index.snapshot, [asdict(view) for view in describe(connection, index.manifest)], form)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from graphrag_assets.assets.built_with import differences, told
+from graphrag_assets.assets.expected import compared
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.automation.plan import last_inventory, missing_work
 from graphrag_assets.cli.exchange import finding_lines
@@ -67,6 +68,8 @@ def _published(manifest: Manifest | None, storage: FileSystem) -> dict[str, Any]
         "vectors": {name: vectors.model for name, vectors in sorted(manifest.vectors.items())},
         "text_units": text_unit_counts(storage, manifest),
         "pruned": pruned(manifest),
+        "run": {name: value for name, value in manifest.run.items() if name.startswith("seconds")},
+        "expected_and_taken": compared(manifest.run),
     }
 
 
@@ -126,6 +129,7 @@ def _describe(report: dict[str, Any]) -> str:
             "",
             table([{"table": n, "rows": r} for n, r in published["tables"].items()], ["table", "rows"]),
             "",
+            *_expectation(published["expected_and_taken"]),
         ]
     if published and published["import_findings"]:
         lines += [*finding_lines(published["import_findings"])[1:], ""]
@@ -163,6 +167,33 @@ def _describe(report: dict[str, Any]) -> str:
             if len(rows) > shown:
                 lines.append(f"… {len(rows) - shown} more; by reason: {', '.join(f'{n} {r}' for r, n in reasons[:5])}")
     return "\n".join(lines)
+
+
+def _expectation(rows: list[dict[str, Any]]) -> list[str]:
+    """What the run that published the snapshot was expected to take, and took."""
+    if not rows:
+        return []
+    shown = [
+        {
+            "stage": row["stage"],
+            **{
+                name: f"{row[f'{figure}_expected']} / {row[f'{figure}_taken']}"
+                for name, figure in (
+                    ("calls", "calls"),
+                    ("cached", "cached"),
+                    ("prompt tokens", "prompt_tokens"),
+                    ("completion tokens", "completion_tokens"),
+                )
+            },
+            "usd": " / ".join(
+                "unknown" if row[f"usd_{side}"] is None else f"{row[f'usd_{side}']:.4f}"
+                for side in ("expected", "taken")
+            ),
+        }
+        for row in rows
+    ]
+    columns = ["stage", "calls", "cached", "prompt tokens", "completion tokens", "usd"]
+    return ["What its run was expected to take / took:", table(shown, columns), ""]
 
 
 def doctor_command(root: Path | None, *, online: bool, as_json: bool) -> None:

@@ -77,7 +77,7 @@ class Ask(Protocol):
             parse: Turns the text of the answer into a value; raises ValueError for an answer that cannot be used (its
                 message says what was expected, and may be shown to the model when it is asked again).
             schema: JSON schema of the answer, for models that support structured output.
-            row: Id of the row that the call serves, for the accounts.
+            row: Id of the row that the call serves, for the accounts; several are joined by line breaks.
             partial: Take a cut answer where the parser accepts it, after asking again did not help.
 
         Raises:

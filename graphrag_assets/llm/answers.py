@@ -15,6 +15,7 @@ from graphrag_assets.llm.cache import AnswerCache, answer_key
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import ChatAnswer
 from graphrag_assets.llm.errors import PassingError, PermanentError
+from graphrag_assets.llm.ledger import SEVERAL, About, Ledger, Making, Prompts, making
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.wire import clean, dumps
 from graphrag_assets.text.reasoning import strip_reasoning
@@ -22,6 +23,9 @@ from graphrag_assets.text.reasoning import strip_reasoning
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+#: A stored answer, and what its making took where that is known.
+_Found = tuple[Reply[T], Making | None]
 
 #: Longest reason in an error or in a hint to the model, in characters.
 MAX_REASON = 300
@@ -48,6 +52,24 @@ class _Outcome:
     text: str | None = None
     truncated: bool = False
     error: AnswerError | None = None
+    made: Making | None = None
+
+
+@dataclass(frozen=True)
+class Booking:
+    """Where a question is booked.
+
+    Args:
+        stage: Name of the stage, kept with the cached answer.
+        account: The stage's usage.
+        ledger: The rows of calls of this run; None: none are kept.
+        prompts: Versions of the stage's prompts.
+    """
+
+    stage: str
+    account: StageUsage
+    ledger: Ledger | None = None
+    prompts: Prompts = Prompts(())  # noqa: RUF009 (never changes)
 
 
 @dataclass(frozen=True)
@@ -87,11 +109,11 @@ class Answers:
         self._flights: dict[bytes, asyncio.Future[_Outcome]] = {}
         self._structured = calls.facts.structured_output
         self._identity = {**calls.identity, "structured": self._structured}
+        self._model = f"{calls.settings.model_provider}/{calls.settings.model}"
 
     async def ask(
         self,
-        stage: str,
-        account: StageUsage,
+        booking: Booking,
         messages: Sequence[Message],
         parse: Callable[[str], T],
         *,
@@ -102,12 +124,11 @@ class Answers:
         """See :class:`graphrag_assets.indexing.asking.Ask`.
 
         Args:
-            stage: Name of the stage, kept with the cached answer.
-            account: Where the stage's usage is booked.
+            booking: Where the question is booked.
             messages: Conversation.
             parse: Turns the text into a value, or raises ValueError.
             schema: JSON schema of the answer.
-            row: Id of the row that the question serves.
+            row: Id of the row that the question serves; several are joined by line breaks.
             partial: Take a cut answer where the parser accepts it.
 
         Raises:
@@ -115,47 +136,77 @@ class Answers:
             GatewayError: The model cannot be used.
         """
         question = self._question(messages, schema)
-        reply = await self._cached(question, parse)
-        if reply is None:
-            reply = await self._from_flight(question, account, parse, partial)
-        if reply is not None:
+        account = booking.account
+        found = await self._cached(question, parse)
+        found = found or await self._from_flight(question, account, parse, partial)
+        if found is not None:
             account.cached += 1
-            return reply
+            if booking.ledger is not None:
+                booking.ledger.taken(self._about(booking, messages, row), question.key, found[1])
+            return found[0]
         flight: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
         self._flights[question.key] = flight
-        outcome = _Outcome()
+        outcome, used, status = _Outcome(), StageUsage(), "interrupted"
+
+        def note(status: str) -> Making:
+            made = making(used)
+            if booking.ledger is not None and used.calls:
+                booking.ledger.asked(self._about(booking, messages, row), question.key, made, status)
+            return made
+
         try:
-            reply = await self._answer(stage, account, question, parse, partial)
-            outcome = _Outcome(reply.text, reply.truncated)
+            reply = await self._answer(used, question, parse, partial)
+            status = "truncated" if reply.truncated else "ok"
+            made = note(status)
+            if not reply.truncated:  # after its row in the ledger, so that none is ever without
+                self._cache.put_answer(question.key, dumps({"text": reply.text, "made": made}), booking.stage)
+            outcome = _Outcome(reply.text, reply.truncated, made=made)
             return reply
         except AnswerError as error:
-            account.failed += 1
-            outcome = _Outcome(error=error)
-            logger.info("%s: no usable answer for %s: %s (%d asked)", stage, row or "a question", error, error.attempts)
+            used.failed += 1
+            outcome, status = _Outcome(error=error), error.status
+            note(status)
+            name = row.partition(SEVERAL)[0] or "a question"
+            logger.info("%s: no usable answer for %s: %s (%d asked)", booking.stage, name, error, error.attempts)
             raise
         finally:
+            if status == "interrupted":
+                note(status)
+            account.add(used)
             if self._flights.get(question.key) is flight:
                 del self._flights[question.key]
             flight.set_result(outcome)
+
+    def known(
+        self, messages: Sequence[Message], parse: Callable[[str], T], schema: Mapping[str, Any] | None = None
+    ) -> tuple[bytes, Reply[T] | None]:
+        """Key of a question, and its stored answer where there is one; nothing is asked, nothing is booked."""
+        question = self._question(messages, schema)
+        found = self._cached(question, parse)
+        return question.key, found[0] if found else None
+
+    def _about(self, booking: Booking, messages: Sequence[Message], row: str) -> About:
+        return About(booking.stage, row, self._model, booking.prompts.version(messages), (len(messages) + 1) // 2)
 
     def _question(self, messages: Sequence[Message], schema: Mapping[str, Any] | None) -> _Question:
         sent = [{"role": message["role"], "content": message["content"]} for message in messages]
         return _Question(sent, schema if self._structured else None, answer_key(self._identity, sent, schema))
 
-    async def _cached(self, question: _Question, parse: Callable[[str], T]) -> Reply[T] | None:
+    async def _cached(self, question: _Question, parse: Callable[[str], T]) -> _Found[T] | None:
         """The stored answer; one that today's parser does not accept counts as none."""
         data = await self._cache.find_answer(question.key)
         if data is None:
             return None
-        text = str(orjson.loads(data)["text"])
+        stored = orjson.loads(data)
+        text = str(stored["text"])
         try:
-            return Reply(parse(text), text, attempts=0)
+            return Reply(parse(text), text, attempts=0), stored.get("made")
         except ValueError:
             return None
 
     async def _from_flight(
         self, question: _Question, account: StageUsage, parse: Callable[[str], T], partial: bool
-    ) -> Reply[T] | None:
+    ) -> _Found[T] | None:
         """The answer to an equal question that is being asked already; None where this one must ask itself."""
         while (flight := self._flights.get(question.key)) is not None:
             outcome = await asyncio.shield(flight)
@@ -167,21 +218,21 @@ class Answers:
                 raise AnswerError(error.status, error.reason, error.attempts, error.answer, passing=error.passing)
             if outcome.text is not None:
                 try:
-                    return Reply(parse(outcome.text), outcome.text, attempts=0, truncated=outcome.truncated)
+                    reply = Reply(parse(outcome.text), outcome.text, attempts=0, truncated=outcome.truncated)
+                    return reply, outcome.made
                 except ValueError:
                     return None
         return None
 
     async def _answer(
-        self, stage: str, account: StageUsage, question: _Question, parse: Callable[[str], T], partial: bool
+        self, account: StageUsage, question: _Question, parse: Callable[[str], T], partial: bool
     ) -> Reply[T]:
-        """Ask until an answer can be used, and store it; else take a cut one where that is allowed, else raise."""
+        """Ask until an answer can be used; else take a cut one where that is allowed, else raise."""
         tries: list[_Attempt[T]] = []
         while not tries or self._again(tries):
             attempt = await self._attempt(account, question, parse, tries)
             tries.append(attempt)
             if attempt.reply is not None:
-                self._cache.put_answer(question.key, dumps({"text": attempt.text}), stage)
                 return attempt.reply
         if partial and (cut := [a.text for a in tries if a.status == "truncated" and a.text]):
             longest = max(cut, key=len)

@@ -20,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from graphrag_assets.llm import ledger
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.llm.wire import clean, dumps
 
@@ -95,6 +96,7 @@ class AnswerCache:
         self._full = ""
         self._lock = threading.Lock()
         self._pending: dict[_Item, tuple[bytes, str]] = {}
+        self._calls: list[ledger.Call] = []
         self._draining: Future[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._reader: sqlite3.Connection | None = None
@@ -146,6 +148,13 @@ class AnswerCache:
     async def find_vectors(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The vectors stored under some of the keys, wherever they were paid for."""
         return self.vectors(keys)
+
+    def note(self, call: ledger.Call) -> None:
+        """Add a row to the ledger of calls; it is in the file no later than an answer that is stored after it."""
+        if self._writable:
+            with self._lock:
+                self._calls.append(call)
+                self._begin_draining()
 
     def flush(self) -> None:
         """Wait until everything is in the file."""
@@ -269,22 +278,26 @@ class AnswerCache:
             return
         with self._lock:
             self._pending.update(items)
-            if self._draining is None or self._draining.done():
-                if self._thread is None:
-                    self._thread = ThreadPoolExecutor(1, thread_name_prefix="llm-cache")
-                self._draining = self._thread.submit(self._drain)
+            self._begin_draining()
+
+    def _begin_draining(self) -> None:
+        if self._draining is None or self._draining.done():
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, thread_name_prefix="llm-cache")
+            self._draining = self._thread.submit(self._drain)
 
     def _drain(self) -> None:
         """Write what is waiting, group after group, until nothing waits."""
         while True:
             with self._lock:
-                group = dict(self._pending)
-                if not group or not self._writable:
+                group, calls = dict(self._pending), self._calls
+                self._calls = []
+                if not (group or calls) or not self._writable:
                     self._pending.clear()
                     self._draining = None
                     return
             try:
-                self._write(group)
+                self._write(group, calls)
             except (sqlite3.Error, OSError) as error:
                 if self._must_keep and _is_full(error):
                     self._full = f"LLM cache {self._path} cannot be written ({error})"
@@ -294,9 +307,10 @@ class AnswerCache:
                     if self._pending.get(item) is value:
                         del self._pending[item]
 
-    def _write(self, group: Mapping[_Item, tuple[bytes, str]]) -> None:
+    def _write(self, group: Mapping[_Item, tuple[bytes, str]], calls: Sequence[ledger.Call]) -> None:
         if self._writer is None:
             self._writer = self._connect()
+            ledger.create(self._writer)
         now = int(time.time())
         rows: dict[str, list[tuple[bytes, bytes, str, int]]] = {"answers": [], "vectors": []}
         for (table, key), (value, stage) in group.items():
@@ -307,6 +321,7 @@ class AnswerCache:
                 if some:
                     self._writer.executemany(f"insert or replace into {table} values (?, ?, ?, ?)", some)  # noqa: S608
             self._beside(self._writer, group)
+            ledger.write(self._writer, calls)
             self._writer.execute("commit")
         except BaseException:
             if self._writer.in_transaction:

@@ -119,6 +119,13 @@ class ModelCalls:
         """What tells the answers of this model from those of any other; goes into cache keys."""
         return {**answer_identity(self.settings), "endpoint": self.endpoint.identity}
 
+    @property
+    def vector_identity(self) -> str:
+        """What tells the vectors of this model from those of any other."""
+        dimensions = self.settings.call_args.get("dimensions")
+        suffix = f"#{dimensions}" if dimensions else ""
+        return f"{self.settings.model_provider}/{self.settings.model}@{self.endpoint.identity}{suffix}"
+
     async def send(
         self,
         account: StageUsage,

@@ -41,25 +41,27 @@ class Embedder(Protocol):
         """
         ...
 
-    async def embed(self, texts: Sequence[str], kind: Kind, stage: str) -> Vector:
+    async def embed(self, texts: Sequence[str], kind: Kind, stage: str, rows: Sequence[str] = ()) -> Vector:
         """Vectors of texts.
 
         Args:
             texts: Any texts, of any length.
             kind: document or query.
             stage: Stage that calls are booked to.
+            rows: Ids of the rows that the texts belong to, for the ledger of calls.
 
         Returns:
             float32 of shape (texts, dimension), rows at unit length (zeros for blank texts).
         """
         ...
 
-    async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[Vector, Owners]:
+    async def embed_windows(self, texts: Sequence[str], stage: str, rows: Sequence[str] = ()) -> tuple[Vector, Owners]:
         """Vectors of documents, one for each window that the model reads a long text in.
 
         Args:
             texts: Texts, of any length.
             stage: Stage that calls are booked to.
+            rows: Ids of the rows that the texts belong to, for the ledger of calls.
 
         Returns:
             float32 of shape (windows, dimension), and for each row the position of its text: ascending, every text at
@@ -96,13 +98,13 @@ class ConfiguredEmbedder:
             )
         return dimension
 
-    async def embed(self, texts: Sequence[str], kind: Kind, stage: str) -> Vector:
+    async def embed(self, texts: Sequence[str], kind: Kind, stage: str, rows: Sequence[str] = ()) -> Vector:
         """See :class:`Embedder`."""
-        return await self._gateway.embed(stage, self._model_id, texts, kind)
+        return await self._gateway.embed(stage, self._model_id, texts, kind, rows)
 
-    async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[Vector, Owners]:
+    async def embed_windows(self, texts: Sequence[str], stage: str, rows: Sequence[str] = ()) -> tuple[Vector, Owners]:
         """See :class:`Embedder`. A text unit fits the window of these models; a longer text has the mean of its windows."""
-        return await self.embed(texts, "document", stage), np.arange(len(texts))
+        return await self.embed(texts, "document", stage, rows), np.arange(len(texts))
 
 
 class LocalEmbedder:
@@ -129,13 +131,13 @@ class LocalEmbedder:
         """See :class:`Embedder`."""
         return self._encoder.dimension
 
-    async def embed(self, texts: Sequence[str], kind: Kind, stage: str) -> Vector:
+    async def embed(self, texts: Sequence[str], kind: Kind, stage: str, rows: Sequence[str] = ()) -> Vector:
         """See :class:`Embedder`."""
         async with self._lock:
             vectors: Vector = await asyncio.to_thread(lambda: self._encoder.encode(list(texts), kind))
         return vectors
 
-    async def embed_windows(self, texts: Sequence[str], stage: str) -> tuple[Vector, Owners]:
+    async def embed_windows(self, texts: Sequence[str], stage: str, rows: Sequence[str] = ()) -> tuple[Vector, Owners]:
         """See :class:`Embedder`."""
         async with self._lock:
             return await asyncio.to_thread(lambda: self._encoder.encode_windows(list(texts), "document"))

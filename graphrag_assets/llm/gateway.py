@@ -18,15 +18,16 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message, Reply
-from graphrag_assets.llm.answers import Answers
+from graphrag_assets.llm.answers import Answers, Booking
 from graphrag_assets.llm.budget import Budget
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
+from graphrag_assets.llm.ledger import Ledger, Prompts
 from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.llm.shared_cache import open_cache
 from graphrag_assets.llm.usage import StageUsage
@@ -50,6 +51,14 @@ _FOREIGN_WINDOW = 0.8
 _PART: ContextVar[str] = ContextVar("part", default="")
 
 
+class Asking(Protocol):
+    """How stages ask: the gateway, or what supposes its answers for a plan."""
+
+    def ask(self, stage: str, model_id: str, part: str = "", prompts: Sequence[str] = ()) -> Ask:
+        """See :meth:`Gateway.ask`."""
+        ...
+
+
 class Gateway:
     """Models, cache, limits and accounts of one run, in one event loop.
 
@@ -62,16 +71,21 @@ class Gateway:
     Args:
         workspace: Root folder and settings.
         budget: Ceiling of tokens and price for everything that is asked; None: none.
+        run: Run of the index whose calls are kept in the ledger; None: they are not, as for queries.
         must_keep: Whether to stop where the disk of the cache is full.
     """
 
-    def __init__(self, workspace: Workspace, budget: Budget | None = None, *, must_keep: bool = False) -> None:
+    def __init__(
+        self, workspace: Workspace, budget: Budget | None = None, run: str | None = None, *, must_keep: bool = False
+    ) -> None:
         self._workspace = workspace
         self._must_keep = must_keep
         self._budget = budget
+        self._run = run
         settings = workspace.settings
         self._slots = asyncio.Semaphore(settings.concurrent_requests)
         self._cache = AnswerCache(None)
+        self._ledger: Ledger | None = None
         self._answers: dict[str, Answers] = {}
         self._vectors: dict[str, Vectors] = {}
         self._calls: dict[str, ModelCalls] = {}
@@ -81,6 +95,8 @@ class Gateway:
     async def __aenter__(self) -> Self:
         """Open the cache."""
         self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
+        if self._workspace.settings.cache.enabled and self._run is not None:
+            self._ledger = Ledger(self._cache, self._workspace.uri(self._workspace.settings.storage.base), self._run)
         return self
 
     async def __aexit__(
@@ -91,18 +107,19 @@ class Gateway:
             await calls.close()
         await asyncio.to_thread(self._cache.close)
 
-    def ask(self, stage: str, model_id: str, part: str = "") -> Ask:
+    def ask(self, stage: str, model_id: str, part: str = "", prompts: Sequence[str] = ()) -> Ask:
         """How algorithms ask a chat model.
 
         Args:
             stage: Stage that the calls are booked to, such as extract_graph.
             model_id: Entry of completion_models.
             part: Part of the stage that the calls are booked to as well, such as a batch; see :meth:`usage`.
+            prompts: Prompts of the stage, for the ledger: the one that begins, then those of later turns.
 
         Raises:
             GatewayError: The entry cannot work as it stands; KeyError: there is no such entry.
         """
-        return _Asker(self._chat(model_id), stage, self._account(stage, part))
+        return _Asker(self._chat(model_id), Booking(stage, self._account(stage, part), self._ledger, Prompts(prompts)))
 
     async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
         """Ask a chat model and yield its answer as it is written, without reasoning text. Never cached.
@@ -145,7 +162,9 @@ class Gateway:
         account.failed += 1
         raise AnswerError("failed", "the answer was empty", calls.settings.answer_attempts)
 
-    async def embed(self, stage: str, model_id: str, texts: Sequence[str], kind: Kind = "document") -> Vector:
+    async def embed(
+        self, stage: str, model_id: str, texts: Sequence[str], kind: Kind = "document", rows: Sequence[str] = ()
+    ) -> Vector:
         """Vectors of texts.
 
         Equal texts are sent once, stored vectors are not asked for. A text longer than the model's window is cut into
@@ -156,6 +175,7 @@ class Gateway:
             model_id: Entry of embedding_models.
             texts: Any texts; one without a visible character gets zeros and is not sent.
             kind: What the texts are, for models that embed questions otherwise than documents.
+            rows: Ids of the rows that the texts belong to, for the ledger.
 
         Returns:
             float32 of shape (texts, dimension), each row at unit length.
@@ -163,7 +183,8 @@ class Gateway:
         Raises:
             GatewayError: Some texts could not be embedded, after all repeats; vectors so far are kept in the cache.
         """
-        return await self._embedding(model_id).embed(stage, self._account(stage), texts, kind)
+        booking = Booking(stage, self._account(stage), self._ledger)
+        return await self._embedding(model_id).embed(booking, texts, kind, rows)
 
     def dimension(self, model_id: str) -> int | None:
         """Numbers in a vector of an embedding model; None where it is not known before the first call."""
@@ -175,11 +196,7 @@ class Gateway:
 
     def identity(self, model_id: str) -> str:
         """Name that tells the vectors of an embedding model from others: provider, model, endpoint, dimensions."""
-        calls = self._embedding(model_id).calls
-        settings = calls.settings
-        dimensions = settings.call_args.get("dimensions")
-        suffix = f"#{dimensions}" if dimensions else ""
-        return f"{settings.model_provider}/{settings.model}@{calls.endpoint.identity}{suffix}"
+        return self._embedding(model_id).calls.vector_identity
 
     def usage(self, part: str | None = None) -> dict[str, StageUsage]:
         """What the run cost so far, by stage.
@@ -226,7 +243,7 @@ class Gateway:
             if settings is None:
                 raise GatewayError("settings: embedding_models has no entry; the embedded model serves in its place")
             calls = self._connect(f"embedding_models.{model_id}", settings, completes=False)
-            self._vectors[model_id] = Vectors(calls, self._cache, self._packing(calls))
+            self._vectors[model_id] = Vectors(calls, self._cache, packing(calls, self._workspace))
         return self._vectors[model_id]
 
     def _connect(self, entry: str, settings: ModelSettings, *, completes: bool) -> ModelCalls:
@@ -238,27 +255,33 @@ class Gateway:
         self._calls[entry] = calls
         return calls
 
-    def _packing(self, calls: ModelCalls) -> Packing:
-        """How texts travel to an embedding model."""
-        settings, embed_text = calls.settings, self._workspace.settings.embed_text
-        window = calls.facts.context_window or embed_text.batch_max_tokens
-        if settings.model_provider not in _TIKTOKEN:
-            window = int(window * _FOREIGN_WINDOW)
-        return Packing(
-            batch_size=settings.batch_size or embed_text.batch_size,
-            batch_tokens=embed_text.batch_max_tokens,
-            window=max(1, min(window, embed_text.batch_max_tokens)),
-            count=_counter(self._workspace.settings.chunking.encoding_model),
-        )
+
+def packing(calls: ModelCalls, workspace: Workspace, count: Callable[[str], int] | None = None) -> Packing:
+    """How texts travel to an embedding model.
+
+    Args:
+        calls: The model.
+        workspace: Settings.
+        count: Counts tokens; None: as the tokenizer of the settings does.
+    """
+    settings, embed_text = calls.settings, workspace.settings.embed_text
+    window = calls.facts.context_window or embed_text.batch_max_tokens
+    if settings.model_provider not in _TIKTOKEN:
+        window = int(window * _FOREIGN_WINDOW)
+    return Packing(
+        batch_size=settings.batch_size or embed_text.batch_size,
+        batch_tokens=embed_text.batch_max_tokens,
+        window=max(1, min(window, embed_text.batch_max_tokens)),
+        count=count or _counter(workspace.settings.chunking.encoding_model),
+    )
 
 
 class _Asker:
     """An :class:`Ask` for one stage and one model."""
 
-    def __init__(self, answers: Answers, stage: str, account: StageUsage) -> None:
+    def __init__(self, answers: Answers, booking: Booking) -> None:
         self._answers = answers
-        self._stage = stage
-        self._account = account
+        self._booking = booking
 
     async def __call__(
         self,
@@ -270,9 +293,7 @@ class _Asker:
         partial: bool = False,
     ) -> Reply[T]:
         """See :class:`graphrag_assets.indexing.asking.Ask`."""
-        return await self._answers.ask(
-            self._stage, self._account, messages, parse, schema=schema, row=row, partial=partial
-        )
+        return await self._answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
 
 
 def _counter(encoding: str, share: float = 1.0) -> Callable[[str], int]:

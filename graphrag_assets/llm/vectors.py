@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from graphrag_assets.llm.answers import Booking
 from graphrag_assets.llm.cache import AnswerCache, vector_keys
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import INPUT_TYPES, Vector, VectorAnswer
 from graphrag_assets.llm.errors import CallError, GatewayError, PassingError, PermanentError
+from graphrag_assets.llm.ledger import SEVERAL, About, making
 from graphrag_assets.llm.usage import StageUsage
 
 #: Text that is embedded to learn how many numbers a vector of an unknown model has.
@@ -36,6 +39,26 @@ class Packing:
     batch_tokens: int
     window: int
     count: Callable[[str], int]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What was asked for, and where it is booked.
+
+    Args:
+        booking: Stage, account and ledger.
+        kind: document or query.
+        rows: Ids of the rows that a text belongs to, by the key of its vector.
+    """
+
+    booking: Booking
+    kind: str
+    rows: Mapping[bytes, str]
+
+    @property
+    def account(self) -> StageUsage:
+        """Usage of the stage."""
+        return self.booking.account
 
 
 @dataclass
@@ -74,26 +97,43 @@ class Vectors:
         """Numbers in a vector; None while it is not known."""
         return self._dimension or self._likely
 
-    async def embed(self, stage: str, account: StageUsage, texts: Sequence[str], kind: str) -> Vector:
+    async def embed(self, booking: Booking, texts: Sequence[str], kind: str, rows: Sequence[str] = ()) -> Vector:
         """See :meth:`graphrag_assets.llm.gateway.Gateway.embed`.
 
         Args:
-            stage: Name of the stage, kept with cached vectors.
-            account: Where the stage's usage is booked.
+            booking: Where the calls are booked.
             texts: Texts; equal ones are sent once, blank ones not at all.
             kind: document or query.
+            rows: Ids of the rows that the texts belong to.
         """
         settings = self.calls.settings
         prefix = settings.query_prefix if kind == "query" else settings.document_prefix
         unique = {text: prefix + text for text in dict.fromkeys(texts) if text.strip()}
         keys = dict(zip(unique, self._keys(list(unique.values()), kind), strict=True))
         found = await self._stored(list(keys.values()))
-        account.cached += len(found)
+        booking.account.cached += len(found)
+        request = _Request(booking, kind, _rows_of(keys, texts, rows) if booking.ledger else {})
+        self._note_taken(request, list(found))
         missing = {keys[text]: sent for text, sent in unique.items() if keys[text] not in found}
         while missing:
-            found |= await self._embed_missing(stage, account, missing, kind)
+            found |= await self._embed_missing(request, missing)
             missing = {key: text for key, text in missing.items() if key not in found}
         return self._table(texts, [found[keys[text]] if text in keys else None for text in texts])
+
+    def pending(self, texts: Sequence[str], count: Callable[[str], int]) -> tuple[int, list[int]]:
+        """How many vectors of documents are stored, and the tokens of each call that the others would take.
+
+        Args:
+            texts: Texts of one call of :meth:`embed`.
+            count: Counts tokens.
+        """
+        prefix = self.calls.settings.document_prefix
+        sent = [prefix + text for text in dict.fromkeys(texts) if text.strip()]
+        keys = self._keys(sent, "document")
+        found = self._cache.vectors(keys)
+        missing = {key: text for key, text in zip(keys, sent, strict=True) if key not in found}
+        calls = [sum(count(text.pieces[number][0]) for text, number in batch) for batch in self._batches(missing)]
+        return len(sent) - len(missing), calls
 
     def _table(self, texts: Sequence[str], vectors: Sequence[Vector | None]) -> Vector:
         """Vectors as rows; zeros for blank texts."""
@@ -132,9 +172,7 @@ class Vectors:
 
     # -- texts without a vector ------------------------------------------------------------------------------------
 
-    async def _embed_missing(
-        self, stage: str, account: StageUsage, missing: dict[bytes, str], kind: str
-    ) -> dict[bytes, Vector]:
+    async def _embed_missing(self, request: _Request, missing: dict[bytes, str]) -> dict[bytes, Vector]:
         """Vectors of texts that are not stored; those that another caller is embedding already are waited for.
 
         Returns:
@@ -147,7 +185,7 @@ class Vectors:
             flight = asyncio.get_running_loop().create_future()
             self._flights.update(dict.fromkeys(mine, flight))
             try:
-                await self._embed_mine(stage, account, mine, kind, result)
+                await self._embed_mine(request, mine, result)
             finally:
                 for key in mine:
                     del self._flights[key]
@@ -155,18 +193,16 @@ class Vectors:
         for key, flight in others.items():
             done = await asyncio.shield(flight)
             if key in done:
-                account.cached += 1
+                request.account.cached += 1
                 result[key] = done[key]
         return result
 
-    async def _embed_mine(
-        self, stage: str, account: StageUsage, missing: dict[bytes, str], kind: str, result: dict[bytes, Vector]
-    ) -> None:
+    async def _embed_mine(self, request: _Request, missing: dict[bytes, str], result: dict[bytes, Vector]) -> None:
         """Send texts in batches; every batch that succeeds is kept, even where another one fails."""
         tasks: list[asyncio.Task[None]] = []
         try:
             for batch in self._batches(missing):
-                tasks.append(asyncio.create_task(self._embed_batch(stage, account, batch, kind, result)))
+                tasks.append(asyncio.create_task(self._embed_batch(request, batch, result)))
                 await asyncio.sleep(0)  # counting tokens takes time; calls start meanwhile
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         finally:
@@ -179,7 +215,7 @@ class Vectors:
         first = next((error for error in errors if isinstance(error, GatewayError)), errors[0])
         if not isinstance(first, CallError):
             raise first
-        account.failed += len(missing) - len(result)
+        request.account.failed += len(missing) - len(result)
         raise GatewayError(
             f"{self.calls.entry}: {len(missing) - len(result)} of {len(missing)} texts could not be embedded, first: "
             f"{first}; run again (vectors so far are kept)",
@@ -213,12 +249,19 @@ class Vectors:
             return [(text, tokens)]
         return windows(text, packing.window, packing.count)
 
-    async def _embed_batch(
-        self, stage: str, account: StageUsage, batch: _Batch, kind: str, result: dict[bytes, Vector]
-    ) -> None:
+    async def _embed_batch(self, request: _Request, batch: _Batch, result: dict[bytes, Vector]) -> None:
         """Send one batch; a text is done, and kept, as soon as all of its windows are."""
         pieces = [text.pieces[number][0] for text, number in batch]
-        vectors = await self._send_splitting(account, pieces, kind)
+        used = StageUsage()
+        keys, status = list(dict.fromkeys(text.key for text, _ in batch)), "failed"
+        try:
+            vectors = await self._send_splitting(used, pieces, request.kind)
+            status = "ok"
+        finally:
+            request.account.add(used)
+            if request.booking.ledger is not None and used.calls:
+                about = self._about(request, keys)
+                request.booking.ledger.asked(about, digest_of(keys), making(used), status)
         done: dict[bytes, Vector] = {}
         for (text, number), vector in zip(batch, vectors, strict=True):
             text.vectors[number] = vector
@@ -226,7 +269,17 @@ class Vectors:
                 weights = [tokens for _, tokens in text.pieces]
                 done[text.key] = pool([text.vectors[i] for i in range(len(weights))], weights)
         result |= done
-        self._cache.put_vectors({key: vector.tobytes() for key, vector in done.items()}, stage)
+        self._cache.put_vectors({key: vector.tobytes() for key, vector in done.items()}, request.booking.stage)
+
+    def _about(self, request: _Request, keys: Sequence[bytes]) -> About:
+        rows = SEVERAL.join(row for key in keys if (row := request.rows.get(key)))
+        model = f"{self.calls.settings.model_provider}/{self.calls.settings.model}"
+        return About(request.booking.stage, rows, model)
+
+    def _note_taken(self, request: _Request, keys: Sequence[bytes]) -> None:
+        """Vectors from the cache are one row of the ledger, however many: nobody knows the calls that made each."""
+        if request.booking.ledger is not None and keys:
+            request.booking.ledger.taken(self._about(request, keys), digest_of(keys), None)
 
     async def _send_splitting(self, account: StageUsage, texts: list[str], kind: str) -> list[Vector]:
         """Vectors of texts; where the provider finds them too long, of fewer at once, then of parts of one, pooled."""
@@ -280,6 +333,20 @@ class Vectors:
 
                 seen.append(len((await self.calls.send(account, [_PROBE], call)).vectors[0]))
             raise GatewayError(f"{self.calls.entry}: vectors of ever other sizes ({seen}); set call_args.dimensions")
+
+
+def _rows_of(keys: Mapping[str, bytes], texts: Sequence[str], rows: Sequence[str]) -> dict[bytes, str]:
+    """Ids of the rows of each vector, by its key."""
+    found: dict[bytes, str] = {}
+    for text, row in zip(texts, rows, strict=False):
+        if (key := keys.get(text)) is not None:
+            found[key] = f"{found[key]}{SEVERAL}{row}" if key in found else row
+    return found
+
+
+def digest_of(keys: Sequence[bytes]) -> bytes:
+    """One key for several vectors."""
+    return hashlib.sha256(b"".join(keys)).digest()
 
 
 def windows(text: str, limit: int, count: Callable[[str], int]) -> list[tuple[str, int]]:

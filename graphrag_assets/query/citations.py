@@ -176,7 +176,7 @@ class _Resolver:
         if not found:
             return None
         content = found[0].content
-        start, end = _best_sentence(content, statement)
+        start, end = best_sentence(content, statement)
         leading = [c for c in find_citations(content) if c.start == start]  # the marker of the sentence before
         start = leading[-1].end if leading else start
         sentence = strip_citations(content[start:end]).strip()
@@ -248,7 +248,7 @@ class _Resolver:
         wanted = terms(statement)
         best: tuple[float, TextUnit, int, int] | None = None
         for unit in lookups.text_units(self._index, units[:CANDIDATES]):
-            start, end = _best_sentence(unit.text, statement)
+            start, end = best_sentence(unit.text, statement)
             value = overlap(wanted, terms(unit.text[start:end]))
             if best is None or value > best[0]:
                 best = (value, unit, start, end)
@@ -273,7 +273,7 @@ def document_span(unit: TextUnit, start: int, end: int) -> tuple[int, int] | Non
     return unit.start + start - metadata, unit.start + end - metadata
 
 
-def _best_sentence(text: str, statement: str) -> tuple[int, int]:
+def best_sentence(text: str, statement: str) -> tuple[int, int]:
     """The sentence of a text that shares most with a statement; the first of equals."""
     exact = text.find(statement) if statement else -1
     if exact >= 0:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from graphrag_assets.query.errors import NoSnapshotError, QueryError
 from graphrag_assets.query.filters import Filter
 from graphrag_assets.query.scope import Scope, ScopedTable
-from graphrag_assets.query.sql import lock, select
+from graphrag_assets.query.sql import add_call_log, lock, select
 from graphrag_assets.query.stored import StoredTable
 from graphrag_assets.query.vectors import VectorIndex
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.storage import engine, tables
+from graphrag_assets.storage.call_tables import CALL_LOG, RECORDS
 from graphrag_assets.storage.copies import LocalCopies
 from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
 from graphrag_assets.storage.s3 import S3FileSystem
@@ -83,13 +84,18 @@ class Index:
         """Settings of the workspace."""
         return self.workspace.settings
 
-    def connection(self) -> duckdb.DuckDBPyConnection:
+    def connection(self, *, with_log: bool = False) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection of the caller's own, with a view for every table: it reads this snapshot and nothing else.
 
         The caller closes it.
+
+        Args:
+            with_log: Add call_log: all calls that index runs of this workspace made on this host.
         """
         connection = self._connect()
         _create_views(connection, self.filesystem, self.manifest)
+        if with_log:
+            add_call_log(connection, self.workspace)
         lock(connection, self.filesystem, self.manifest)
         return connection
 
@@ -102,7 +108,7 @@ class Index:
         Raises:
             QueryError: It is no query that reads, or the database refuses it.
         """
-        with self.connection() as connection, engine.telling():
+        with self.connection(with_log=CALL_LOG in query.lower()) as connection, engine.telling():
             return select(connection, query).read_all()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Record]:
@@ -152,7 +158,7 @@ class Index:
 
     def stored(self, name: str) -> StoredTable | None:
         """A table with all its rows, whatever the filter: for what tells of no document, such as counts of words."""
-        described = self.manifest.tables.get(name)
+        described = self.manifest.tables.get(name) or self.manifest.records.get(name)
         if described is None or not described.rows:
             return None
         with self._lock:
@@ -164,7 +170,7 @@ class Index:
         """Rows of a table whose key is among some values, in the order of the table; see :class:`StoredTable`."""
         stored = self.table(table)
         if stored is None or not len(values):
-            contract = next(t for t in tables.PUBLISHED if t.name == table)
+            contract = next(t for t in (*tables.PUBLISHED, *RECORDS) if t.name == table)
             return contract.empty().select(list(columns))
         return stored.take(key, values, columns)
 
@@ -259,18 +265,31 @@ def _create_views(
     connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest, scope: Scope | None = None
 ) -> None:
     """One view a table, of the rows inside a scope; a table that the snapshot lacks is empty."""
-    for contract in tables.PUBLISHED:
-        file = manifest.tables.get(contract.name)
+    for contract in (*tables.PUBLISHED, *RECORDS):
+        file = manifest.tables.get(contract.name) or manifest.records.get(contract.name)
+        if scope is not None and contract in RECORDS:
+            continue  # calls tell of documents outside the filter too
         if file is None:
-            connection.register("absent", contract.empty())
-            connection.execute(f'create table "{contract.name}" as select * from absent')
-            connection.unregister("absent")
+            columns = ", ".join(f'"{column.name}" {_sql_type(column.type)}' for column in contract.columns)
+            connection.execute(f'create table "{contract.name}" ({columns})')
             continue
         address = filesystem.uri(file.path).replace("'", "''")
         rows = f"select * from read_parquet('{address}')"
         with engine.telling():
             shown = scope.restrict(connection, contract.name, rows) if scope is not None else rows
             connection.execute(f'create view "{contract.name}" as {shown}')
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    """Type of a column in SQL; DuckDB would import pandas to take an empty Arrow table."""
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        return f"{_sql_type(kind.value_type)}[]"
+    if pa.types.is_struct(kind):
+        return f"struct({', '.join(f'{field.name} {_sql_type(field.type)}' for field in kind)})"
+    names = {"string": "varchar", "bool": "boolean", "double": "double", "int64": "bigint", "int32": "integer"}
+    return names.get(str(kind), "timestamp")
 
 
 def integers(values: Sequence[int]) -> str:

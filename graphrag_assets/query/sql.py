@@ -9,9 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphrag_assets.llm.ledger import read_calls
 from graphrag_assets.llm.wire import clean
 from graphrag_assets.query.errors import QueryError
+from graphrag_assets.settings import Workspace
 from graphrag_assets.storage import tables
+from graphrag_assets.storage.call_tables import CALL_LOG, CALLS, RECORDS, tables_of
+from graphrag_assets.storage.contract import Table
 from graphrag_assets.storage.engine import telling
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.snapshots import Manifest
@@ -36,6 +40,15 @@ class View:
     columns: tuple[tuple[str, str, str], ...]
 
 
+def add_call_log(connection: duckdb.DuckDBPyConnection, workspace: Workspace) -> None:
+    """Add every call that the ledger of this host knows of the index, whatever became of the run."""
+    settings = workspace.settings
+    calls = read_calls(workspace.path(settings.cache.path), workspace.uri(settings.storage.base))
+    connection.register("ledger", tables_of(call.as_row() for call in calls)[CALLS.name])
+    connection.execute(f"create table {CALL_LOG} as select * from ledger order by call")  # noqa: S608
+    connection.unregister("ledger")
+
+
 def lock(connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest: Manifest) -> None:
     """Let a connection read the tables of a snapshot, and do nothing else from now on.
 
@@ -44,7 +57,8 @@ def lock(connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest
         filesystem: The storage base.
         manifest: The snapshot.
     """
-    files = ", ".join("'" + filesystem.uri(f.path).replace("'", "''") + "'" for f in manifest.tables.values())
+    held = (*manifest.tables.values(), *manifest.records.values())
+    files = ", ".join("'" + filesystem.uri(f.path).replace("'", "''") + "'" for f in held)
     connection.execute(f"set allowed_paths = [{files}]")
     connection.execute("set enable_external_access = false")
     connection.execute("set python_enable_replacements = false")
@@ -54,12 +68,14 @@ def lock(connection: duckdb.DuckDBPyConnection, filesystem: FileSystem, manifest
 def describe(connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> list[View]:
     """The views with their columns, in the order in which people read the tables."""
     found = []
-    for contract in tables.PUBLISHED:
+    log = Table(CALL_LOG, "Every call of the index that this host knows of.", CALLS.columns, CALLS.order)
+    for contract in (*tables.PUBLISHED, *RECORDS, log):
         meaning = {column.name: column.description for column in contract.columns}
         shown = connection.execute(f'describe "{contract.name}"').fetchall()
         columns = tuple((str(row[0]), str(row[1]), meaning.get(str(row[0]), "")) for row in shown)
-        file = manifest.tables.get(contract.name)
-        found.append(View(contract.name, file.rows if file else 0, columns))
+        file = manifest.tables.get(contract.name) or manifest.records.get(contract.name)
+        rows = file.rows if file else connection.table(contract.name).count("*").fetchall()[0][0]
+        found.append(View(contract.name, rows, columns))
     return found
 
 
@@ -92,6 +108,7 @@ def told(error: Exception) -> str:
     """An error of the database in one line; where a table or a column is not there, those that are."""
     text = str(error)
     message = " ".join(text.split("\n\nLINE ")[0].split())
+    names = ", ".join([*(contract.name for contract in (*tables.PUBLISHED, *RECORDS)), CALL_LOG])
     if "Table with name" in message or "Referenced table" in message:
-        return f"sql: {message.split(' Did you mean')[0]} The tables are {', '.join(t.name for t in tables.PUBLISHED)}."
+        return f"sql: {message.split(' Did you mean')[0]} The tables are {names}."
     return f"sql: {message}"

@@ -72,7 +72,7 @@ def prune(
     every = store.all()
     gone = superfluous(every, store.head()[1], keep, older_than, datetime.now(UTC))
     kept = [manifest for manifest in every if manifest not in gone]
-    needed = {file.path for manifest in kept for file in manifest.tables.values()}
+    needed = {file.path for manifest in kept for file in (*manifest.tables.values(), *manifest.records.values())}
     files = [
         info for manifest in gone for info in filesystem.list(f"{FOLDER}/{manifest.id}") if info.path not in needed
     ]

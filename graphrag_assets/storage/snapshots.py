@@ -81,6 +81,8 @@ class Manifest:
         tables: Tables by name.
         vectors: Vector tables by name.
         info: Method, models, token encoding and other facts a reader needs.
+        records: Tables that tell how it was made (:mod:`graphrag_assets.storage.call_tables`): no part of its content.
+        run: What the run that published it took, beside what was expected: no part of its content either.
     """
 
     id: str
@@ -91,6 +93,8 @@ class Manifest:
     tables: Mapping[str, TableFile]
     vectors: Mapping[str, VectorTable]
     info: Mapping[str, Any] = field(default_factory=dict)
+    records: Mapping[str, TableFile] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
         """The manifest file."""
@@ -109,9 +113,25 @@ class Manifest:
                 raise SnapshotError(f"manifest version is not {MANIFEST_VERSION}; a newer release wrote this snapshot")
             tables = {name: TableFile(**value) for name, value in raw.pop("tables").items()}
             vectors = {name: VectorTable(**value) for name, value in raw.pop("vectors").items()}
-            return cls(tables=tables, vectors=vectors, **raw)
+            records = {name: TableFile(**value) for name, value in raw.pop("records", {}).items()}
+            return cls(tables=tables, vectors=vectors, records=records, **raw)
         except (KeyError, TypeError, ValueError) as error:
             raise SnapshotError(f"not a readable snapshot manifest: {error}") from error
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a snapshot was made.
+
+    Args:
+        records: Parquet files of its records by name.
+        rows: Their rows.
+        run: What the run took; see :class:`Manifest`.
+    """
+
+    records: Mapping[str, bytes] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
 
 
 def content_hash(tables: Mapping[str, TableFile], vectors: Mapping[str, VectorTable]) -> str:
@@ -221,6 +241,7 @@ class SnapshotStore:
         rows: Mapping[str, int],
         vectors: Mapping[str, VectorTable],
         info: Mapping[str, Any],
+        made: Made | None = None,
     ) -> tuple[Manifest, bool]:
         """Publish a snapshot, unless the published one has the same content.
 
@@ -229,6 +250,7 @@ class SnapshotStore:
             rows: Row counts by table name.
             vectors: Vector tables by name.
             info: Facts for readers.
+            made: How it was made; no part of what is compared.
 
         Returns:
             The published manifest, and whether it is new.
@@ -249,8 +271,12 @@ class SnapshotStore:
         sequence = entry + 1
         snapshot = f"{sequence:06d}-{digest[:12]}"
         files = {name: self.stage(snapshot, name, data, rows[name]) for name, data in tables.items()}
+        made = made or Made()
+        records = {name: self.stage(snapshot, name, data, made.rows[name]) for name, data in made.records.items()}
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        manifest = Manifest(snapshot, sequence, created, parent, digest, files, dict(vectors), dict(info))
+        manifest = Manifest(
+            snapshot, sequence, created, parent, digest, files, dict(vectors), dict(info), records, dict(made.run)
+        )
         self.filesystem.write(f"{FOLDER}/{snapshot}/manifest.json", manifest.to_json())
         self._point(sequence, snapshot, "publish")
         return manifest, True

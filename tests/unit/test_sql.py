@@ -52,7 +52,8 @@ def test_lists_numbers_and_nulls_as_json(root: Path) -> None:
 
 def test_without_a_query_the_tables_are_listed(root: Path) -> None:
     listed = json.loads(run(root, "--json").stdout)["tables"]
-    assert [view["name"] for view in listed] == [table.name for table in tables.PUBLISHED]
+    names = [table.name for table in tables.PUBLISHED]
+    assert [view["name"] for view in listed] == [*names, "calls", "call_rows", "call_log"]
     assert listed[2]["rows"] == 5
     assert {"column": "title", "type": "VARCHAR"}.items() <= listed[2]["columns"][2].items()
     assert "entities (5 rows)" in run(root, "--tables").stdout

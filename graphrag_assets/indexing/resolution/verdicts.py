@@ -139,7 +139,7 @@ def _questions(pairs: list[tuple[Described, Described]]) -> list[list[tuple[Desc
 
 async def _ask_once(pairs: list[tuple[Described, Described]], ask: Ask, prompt: str) -> list[Verdict]:
     content = render(prompt, {"pairs": describe_pairs(pairs)})
-    row = f"{pairs[0][0].title} | {pairs[0][1].title}"
+    row = "\n".join(f"{a.title} | {b.title}" for a, b in pairs)
     try:
         reply = await ask(
             [{"role": "user", "content": content}],

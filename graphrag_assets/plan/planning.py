@@ -1,0 +1,318 @@
+"""The plan: the stages of a run, on the real texts and prompts, with a model that is not asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from graphrag_assets.assets.documents import cut_documents, read_documents
+from graphrag_assets.assets.embeddings import TOGETHER, VECTOR_TABLES, entity_texts, report_texts
+from graphrag_assets.assets.extraction import OUTPUTS, UnitExtraction, extract_unit, stage_prompts, to_tables
+from graphrag_assets.assets.fingerprints import Fingerprints
+from graphrag_assets.assets.resources import Index
+from graphrag_assets.automation.plan import Work, last_inventory, missing_work
+from graphrag_assets.ids import digest
+from graphrag_assets.input.folder import require_input
+from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
+from graphrag_assets.llm.cache import AnswerCache
+from graphrag_assets.llm.embeddings import DEFAULT_EMBEDDED
+from graphrag_assets.llm.gateway import packing
+from graphrag_assets.llm.prices import ModelFacts
+from graphrag_assets.llm.tokens import tokenizer
+from graphrag_assets.llm.vectors import Vectors
+from graphrag_assets.plan.asking import GLEANINGS, Supposing
+from graphrag_assets.plan.corpus import Texts, communities_of, graph_tables, reports_of
+from graphrag_assets.plan.figures import Plan, StagePlan
+from graphrag_assets.plan.history import history_of
+from graphrag_assets.plan.pace import seconds_of
+from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.parquet import read_table
+from graphrag_assets.storage.snapshots import Manifest, is_kept
+from graphrag_assets.storage.tables import BATCH_DOCUMENTS, BATCH_TEXT_UNITS
+from graphrag_assets.storage.vectors import VectorStore, read_marker
+
+Count = Callable[[str], int]
+
+
+def plan(workspace: Workspace, *, recluster: bool = False, count: Count | None = None) -> Plan:
+    """What a reconcile would do and cost; nothing is sent, nothing is written.
+
+    Args:
+        workspace: Root and settings.
+        recluster: As for ``index --recluster``.
+        count: Counts tokens; None: as the tokenizer of the settings does.
+
+    Raises:
+        InputError: The input does not exist.
+    """
+    index = Index(root=str(workspace.root))
+    require_input(index.input)
+    before = last_inventory(workspace, index.build)
+    return plan_for(index, take_inventory(index.input, workspace.settings, before), recluster=recluster, count=count)
+
+
+def plan_for(index: Index, inventory: Inventory, *, recluster: bool = False, count: Count | None = None) -> Plan:
+    """The plan for an input as it was found; see :func:`plan`."""
+    published = index.snapshots.current()
+    prints = Fingerprints(index.workspace, inventory.documents)
+    fingerprint = str(published.info.get("fingerprint")) if published else None
+    again = frozenset({"communities"} if recluster else ())
+    work = missing_work(index.workspace, index.storage, prints, fingerprint, again)
+    return _Planner(index, inventory, prints, published, work, recluster, count).plan()
+
+
+class _Planner:
+    """One plan in the making."""
+
+    def __init__(
+        self,
+        index: Index,
+        inventory: Inventory,
+        prints: Fingerprints,
+        published: Manifest | None,
+        work: Work,
+        recluster: bool,
+        count: Count | None,
+    ) -> None:
+        self.index = index
+        self.workspace = index.workspace
+        self.inventory = inventory
+        self.prints = prints
+        self.published = published
+        self.work = work
+        self.recluster = recluster
+        self.count = count or tokenizer(self.workspace.settings.chunking.encoding_model).count
+        self.notes: list[str] = []
+
+    def plan(self) -> Plan:
+        """The whole plan."""
+        settings = self.workspace.settings
+        method = settings.effective_method
+        stages: dict[str, StagePlan] = {}
+        found = {"all": 0, "extracted": 0}
+        if not self.work.nothing:
+            path = self.workspace.path(settings.cache.path)
+            with closing(AnswerCache(path if settings.cache.enabled and path.is_file() else None)) as cache:
+                built = [
+                    key for key in self.prints.batches if key in set(self.index.build.partitions("extraction_status"))
+                ]
+                gleanings = settings.extract_graph.max_gleanings > 0
+                history = history_of(self.index.storage, self.published, self.index.build, built, gleanings)
+                asking = Supposing(self.workspace, cache, history, self.count)
+                found = asyncio.run(self._run(asking, method))
+                stages = asking.stages
+        if method == "fast":
+            self.notes.append("the fast method asks no language model")
+        if any(not stage.facts.input_usd and stage.usd is None for stage in stages.values()):
+            self.notes.append("the price of a model is not known: set its prices in the entry to have it counted")
+        listed = self._in_order(stages)
+        return Plan(
+            method,
+            self._documents(),
+            found,
+            len(self.work.batches),
+            listed,
+            [*self.work.stages, *self.work.corpus_stages],
+            seconds_of(listed, self.workspace),
+            self.notes,
+            self.work.nothing,
+        )
+
+    def _documents(self) -> dict[str, int]:
+        """Documents by what happened to them since the published snapshot, as the index command tells it."""
+        before: dict[str, str] = {}
+        if self.published and not is_kept(self.published, replace=False):
+            file = self.published.tables["documents"].path
+            before = versions(read_table(self.index.storage, file, ["id", "content_hash"]), "id")
+        rejected = count_unusable(self.inventory.rejected["reason"].to_pylist())
+        return asdict(compare(before, versions(self.inventory.documents), rejected))
+
+    def _in_order(self, stages: Mapping[str, StagePlan]) -> list[StagePlan]:
+        """Every stage that the settings have, in the order of the run; those without a question with zeros."""
+        s = self.workspace.settings
+        names: list[str] = []
+        if s.effective_method == "standard":
+            names = ["extract_graph", *(["extract_graph" + GLEANINGS] if s.extract_graph.max_gleanings else [])]
+            if s.extract_claims.enabled:
+                names += ["extract_claims", *(["extract_claims" + GLEANINGS] if s.extract_claims.max_gleanings else [])]
+            names += ["resolve_entities"] if s.entity_resolution.llm else []
+            names += ["summarize_descriptions", "community_reports"]
+        names += list(VECTOR_TABLES)
+        return [stages.get(name) or StagePlan(name, self._model(name), _NO_FACTS) for name in names]
+
+    def _model(self, stage: str) -> str:
+        s = self.workspace.settings
+        if stage in VECTOR_TABLES:
+            model = s.embedding_model(s.embed_text.embedding_model_id)
+            return (
+                f"{model.model_provider}/{model.model}"
+                if model
+                else f"embedded/{s.embedded_models.embedding or DEFAULT_EMBEDDED}"
+            )
+        models = {
+            "extract_claims": s.extract_claims.completion_model_id,
+            "resolve_entities": s.entity_resolution.completion_model_id,
+            "summarize_descriptions": s.summarize_descriptions.completion_model_id,
+            "community_reports": s.community_reports.completion_model_id,
+        }
+        used = s.completion_model(models.get(stage.removesuffix(GLEANINGS), s.extract_graph.completion_model_id))
+        return f"{used.model_provider}/{used.model}"
+
+    async def _run(self, asking: Supposing, method: str) -> dict[str, int]:
+        """Walk through the stages; returns how many text units there are, and would be extracted."""
+        units, changed = self._text_units()
+        total = sum(table.num_rows for table in units.values())
+        embeds = (
+            self.workspace.settings.embedding_model(self.workspace.settings.embed_text.embedding_model_id) is not None
+        )
+        if embeds:
+            texts = {key: (t["id"].to_pylist(), t["text"].to_pylist()) for key, t in units.items()}
+            self._embed(asking, "text_unit_embeddings", texts, exact=True)
+        if method == "fast":
+            if embeds and self.work.corpus_stages:
+                self.notes.append(
+                    "vectors of entities and reports are not counted: how many there are is not known before"
+                )
+            return {"all": total, "extracted": sum(units[key].num_rows for key in self._lacking(units))}
+        extracted, asked = await self._extracted(asking, units)
+        if not self.work.corpus_stages:
+            return {"all": total, "extracted": asked}
+        corpus = self._corpus(units, extracted, changed)
+        sure = not asking.supposed
+        tables = await graph_tables(corpus, self.index, asking)
+        _mark(asking, ("resolve_entities", "summarize_descriptions"), sure)
+        sure = not asking.supposed
+        if embeds:
+            self._embed(asking, "entity_embeddings", {"": entity_texts(tables["entities"])}, exact=sure)
+        tables["communities"] = communities_of(tables, corpus, self.index, recluster=self.recluster)
+        reports = await reports_of(tables, corpus, self.index, asking)
+        written = "community_reports" in asking.stages and asking.stages["community_reports"].calls > 0
+        _mark(asking, ("community_reports",), sure)
+        if embeds:
+            sure = sure and not written
+            self._embed(asking, "community_report_embeddings", {"": report_texts(reports)}, exact=sure)
+        return {"all": total, "extracted": asked}
+
+    def _lacking(self, batches: Mapping[str, object]) -> list[str]:
+        """Batches whose extraction is missing or no longer true."""
+        area = self.index.build
+        return [k for k in batches if area.fingerprint("extraction_status", k) != self.prints.batch("extraction", k)]
+
+    def _text_units(self) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+        """Text units by batch, and the documents that had to be read: those of changed files only."""
+        area, units, read = self.index.build, {}, {}
+        for key in self.prints.batches:
+            if area.fingerprint("text_units", key) == self.prints.batch("text_units", key):
+                units[key] = area.read("text_units", key)
+                continue
+            read[key] = self._read(key)
+            units[key] = cut_documents(read[key], self.workspace)
+        return units, read
+
+    def _read(self, key: str) -> pa.Table:
+        """The documents of a batch: unchanged ones out of the build area, the others out of the input."""
+        wanted = self.inventory.documents.filter(pc.equal(self.inventory.documents["batch"], key))
+        kept = BATCH_DOCUMENTS.empty()
+        if key in set(self.index.build.partitions("documents")):
+            known = self.index.build.read("documents", key)
+            there = set(zip(wanted["document_id"].to_pylist(), wanted["content_hash"].to_pylist(), strict=True))
+            pairs = zip(known["id"].to_pylist(), known["content_hash"].to_pylist(), strict=True)
+            kept = known.filter(pa.array([pair in there for pair in pairs], pa.bool_()))
+        have = set(kept["id"].to_pylist())
+        lacking = wanted.filter(pa.array([i not in have for i in wanted["document_id"].to_pylist()], pa.bool_()))
+        if lacking.num_rows:
+            fresh, _ = read_documents(self.index.input, self.workspace, lacking, key)
+            kept = pa.concat_tables([kept.cast(BATCH_DOCUMENTS.schema), fresh])
+        return kept.sort_by("path")
+
+    async def _extracted(self, asking: Supposing, units: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Table], int]:
+        """The extracted tables of all batches, and how many text units lack an extraction."""
+        lacking = set(self._lacking(units))
+        prompts = stage_prompts(self.workspace)
+        parts: dict[str, list[pa.Table]] = {name: [] for name in OUTPUTS}
+        before = asking.stages.get("extract_graph")
+        for key, table in units.items():
+            if key not in lacking:
+                for name in OUTPUTS:
+                    parts[name].append(self.index.build.read(name, key))
+                continue
+            rows = table.select(["id", "text"]).to_pylist()
+            asking.texts.units = {row["id"]: row["text"] for row in rows}
+            made: list[UnitExtraction] = []
+            for row in rows:
+                made.append(await extract_unit(row, key, asking, self.workspace, prompts))
+            for name, found in to_tables(made).items():
+                parts[name].append(found)
+        booked = asking.stages.get("extract_graph")
+        asked = booked.calls if booked is not None and booked is not before else 0
+        return {name: pa.concat_tables(tables) for name, tables in parts.items()}, asked
+
+    def _corpus(
+        self, units: Mapping[str, pa.Table], extracted: dict[str, pa.Table], read: Mapping[str, pa.Table]
+    ) -> Texts:
+        documents = self.inventory.documents
+        path = dict(zip(documents["document_id"].to_pylist(), documents["path"].to_pylist(), strict=True))
+        rows = pa.concat_tables([t.select(["id", "document_id", "position"]) for t in units.values()] or [_NO_UNITS])
+        ordered = sorted(rows.to_pylist(), key=lambda row: (path[row["document_id"]], row["position"]))
+        order = pa.table(
+            {
+                "text_unit_id": pa.array([row["id"] for row in ordered], pa.string()),
+                "document_id": pa.array([row["document_id"] for row in ordered], pa.string()),
+                "order": pa.array(range(len(ordered)), pa.int64()),
+            }
+        )
+        dates: dict[str, str] = {}
+        for key in units:
+            source = read[key] if key in read else self.index.build.read("documents", key, ["id", "creation_date"])
+            dates |= dict(zip(source["id"].to_pylist(), source["creation_date"].to_pylist(), strict=True))
+        of_units = {row["id"]: dates[row["document_id"]] for row in ordered if dates.get(row["document_id"])}
+        return Texts(units, extracted, order, of_units)
+
+    def _embed(
+        self, asking: Supposing, asset: str, texts: Mapping[str, tuple[Sequence[str], Sequence[str]]], *, exact: bool
+    ) -> None:
+        """Count the calls for vectors that neither the vector table nor the cache holds."""
+        settings = self.workspace.settings
+        model_id = settings.embed_text.embedding_model_id
+        model = settings.embedding_model(model_id)
+        assert model is not None
+        calls = asking.connect(f"embedding_models.{model_id}", model, completes=False)
+        identity = calls.vector_identity
+        known: set[str] = set()
+        for key in texts:
+            marker = read_marker(self.index.storage, asset, key or None)
+            if marker is not None and marker.model == identity:
+                store = VectorStore(self.index.storage, marker.model, marker.dimension)
+                known.update(store.rows(VECTOR_TABLES[asset], key, vectors=False)["text_hash"].to_pylist())
+        vectors = Vectors(calls, asking.cache, packing(calls, self.workspace))
+        # In the order and the portions of the run, which decide which texts share a call.
+        rows = [text for ids, some in texts.values() for _, text in sorted(zip(ids, some, strict=True))]
+        cached = 0
+        sizes: list[int] = []
+        for start in range(0, len(rows), TOGETHER):
+            some = dict.fromkeys(rows[start : start + TOGETHER])
+            missing = [text for text in some if digest(identity, text) not in known]
+            stored, asked = vectors.pending(missing, self.count)
+            known.update(digest(identity, text) for text in missing)
+            cached, sizes = cached + stored, [*sizes, *asked]
+        booked = asking.stage(asset, calls)
+        booked.calls, booked.cached = len(sizes), cached
+        booked.prompt_tokens, booked.exact = sum(sizes), exact
+        booked.learnt = bool(asking.history.answers)
+        booked.seconds = sum(asking.history.latency((asset, booked.model, False), 0) for _ in sizes)
+
+
+_NO_FACTS = ModelFacts()
+_NO_UNITS = BATCH_TEXT_UNITS.empty().select(["id", "document_id", "position"])
+
+
+def _mark(asking: Supposing, stages: Sequence[str], sure: bool) -> None:
+    """A stage is exact only where all that it works on is known."""
+    for name in stages:
+        if name in asking.stages:
+            asking.stages[name].exact &= sure

@@ -1,0 +1,54 @@
+"""Tracing in a snapshot whose calls nobody knows, and what a name may mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphrag_assets.query import open_index
+from graphrag_assets.trace import Ambiguous, NotFound, trace
+from tests.published import publish
+from tests.unit.query_doubles import small_rows
+
+
+def test_old_and_imported_snapshots_say_that_no_calls_are_known(tmp_path: Path) -> None:
+    publish(tmp_path / "old", small_rows())
+    publish(tmp_path / "imported", small_rows(), info={"imported": {"from": "elsewhere"}})
+    for place, why in (("old", "release"), ("imported", "imported")):
+        with open_index(str(tmp_path / place)) as index:
+            row = index.rows("select id, title from entities order by degree desc limit 1")[0]
+            found = trace(index, row["title"])
+            assert found.traced.id == row["id"]
+            assert not found.calls["known"]
+            assert why in found.calls["why"]
+            assert found.passages["count"] >= 1
+            assert index.rows("select * from calls") == []
+
+
+def test_a_row_lives_in_the_snapshots_that_hold_it(tmp_path: Path) -> None:
+    first = publish(tmp_path, small_rows()).id
+    rows = small_rows()
+    gone = rows["community_reports"].pop()
+    second = publish(tmp_path, rows).id
+    with open_index(str(tmp_path), first) as index:
+        found = trace(index, gone["id"], kind="report").snapshots
+        assert (found["first"], found["last"], found["of"]) == (first, first, 2)
+        entity = index.rows("select title from entities limit 1")[0]["title"]
+        assert [entry["snapshot"] for entry in trace(index, entity, kind="entity").snapshots["in"]] == [first, second]
+
+
+def test_names(tmp_path: Path) -> None:
+    publish(tmp_path, small_rows())
+    with open_index(str(tmp_path)) as index:
+        for kind, name in (("entity", "Entities (0)"), ("text_unit", "text unit 0"), ("document", "document 0")):
+            assert trace(index, name).traced.kind == kind
+        with pytest.raises(Ambiguous, match="--kind"):
+            trace(index, "Entities (0, 1)")
+        title = index.rows("select title from entities limit 1")[0]["title"]
+        with pytest.raises(NotFound) as error:
+            trace(index, title + "Q")
+        assert title in error.value.near
+        for nothing in ("", "  ", "Entities (999)", "'; drop table entities", "a -> b", "zzzzzz"):
+            with pytest.raises(NotFound):
+                trace(index, nothing)
