@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.llmsim_server", "tests.s3_server"]
+pytest_plugins = ["tests.llmsim_server", "tests.redis_server", "tests.s3_server"]
 
 _DEFAULT_SHARED = Path(__file__).resolve().parents[2] / "shared"
 
