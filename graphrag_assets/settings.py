@@ -42,6 +42,7 @@ from graphrag_assets.settings_sections import (
     ExtractGraphSettings,
     FolderSettings,
     InputSettings,
+    LimitsSettings,
     ModelSettings,
     Prices,
     PruneGraphSettings,
@@ -75,6 +76,7 @@ __all__ = [
     "FolderSettings",
     "GlobalSearchSettings",
     "InputSettings",
+    "LimitsSettings",
     "LocalSearchSettings",
     "Method",
     "ModelSettings",
@@ -117,6 +119,9 @@ class Settings(Section):
     input_storage: FolderSettings = Field(default_factory=FolderSettings, description="Where documents are.")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Where the index lives.")
     cache: CacheSettings = Field(default_factory=CacheSettings, description="Where answers of models are kept.")
+    limits: LimitsSettings = Field(
+        default_factory=LimitsSettings, description="Where calls are counted, so that limits are kept by all together."
+    )
     batches: BatchSettings = Field(default_factory=BatchSettings, description="How documents are grouped.")
     automation: AutomationSettings = Field(
         default_factory=AutomationSettings, description="What the daemon does by itself."

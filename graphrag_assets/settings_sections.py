@@ -165,6 +165,18 @@ class CacheSettings(Section):
         return address
 
 
+class LimitsSettings(Section):
+    """Where calls to models are counted, so that all who call a model keep its limits together."""
+
+    path: str = Field(
+        ".cache/limits.sqlite", description="File, relative to the root; shared by all processes of this host."
+    )
+    redis_url: SecretStr | None = Field(
+        None,
+        description="Address of a Redis server, such as redis://host:6379/0, where several hosts share limits; unset: the file.",
+    )
+
+
 class BatchSettings(Section):
     """How documents are grouped into batches (partitions)."""
 

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.llmsim_server", "tests.s3_server", "tests.s3_proxy", "tests.storage_elsewhere"]
+pytest_plugins = [
+    "tests.llmsim_server",
+    "tests.redis_server",
+    "tests.s3_server",
+    "tests.s3_proxy",
+    "tests.storage_elsewhere",
+]
 
 _DEFAULT_SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -37,7 +37,6 @@ def import_ahead() -> None:
     def load() -> None:
         import duckdb  # noqa: F401
         import networkx as nx  # noqa: F401
-        import scipy.sparse.csgraph  # noqa: F401
 
         load_lancedb()
 

@@ -95,12 +95,23 @@ class Graph:
         return cls(indptr, columns[order].astype(np.int32), np.ascontiguousarray(data[order], dtype=np.float64))
 
     def components(self) -> NDArray[np.int64]:
-        """Number of the connected component of each node."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import connected_components
+        """Number of the connected component of each node, in the order of their first nodes.
 
-        matrix = csr_array((self.data, self.indices, self.indptr), shape=(self.nodes, self.nodes))
-        return np.asarray(connected_components(matrix, directed=False)[1], dtype=np.int64)
+        Each node is labelled with the least label around it, and labels are followed to their ends, until nothing changes:
+        some log(nodes) rounds (as in Shiloach and Vishkin, 1982). SciPy has the same, at 30 MB and .3 s for its import.
+        """
+        label = np.arange(self.nodes)
+        linked = np.flatnonzero(np.diff(self.indptr))
+        while len(linked):
+            least = label.copy()
+            around = np.minimum.reduceat(label[self.indices], self.indptr[linked])
+            np.minimum.at(least, label[linked], around)
+            while not np.array_equal(least, further := least[least]):
+                least = further
+            if np.array_equal(least, label):
+                break
+            label = least
+        return np.unique(label, return_inverse=True)[1].astype(np.int64)
 
     def within(self, labels: NDArray[np.int64]) -> Graph:
         """The graph without the edges between nodes of different labels."""

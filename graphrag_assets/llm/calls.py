@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar
 from graphrag_assets.llm.budget import Budget, Estimate, Ticket, current_budgets
 from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, answer_identity, connect, endpoint
 from graphrag_assets.llm.errors import FATAL, GatewayError, PassingError, PermanentError
-from graphrag_assets.llm.limits import Limiter, Reservation, SlidingWindow
+from graphrag_assets.llm.limit_stores import LimitStore, ProcessLimits
+from graphrag_assets.llm.limits import Limiter, ModelLimits
 from graphrag_assets.llm.notices import RetryNotices
 from graphrag_assets.llm.prices import ModelFacts, facts
 from graphrag_assets.llm.usage import StageUsage
@@ -39,6 +40,9 @@ SILENCE = 30.0
 
 #: An endpoint that did answer counts as gone after so many calls in a row that could not connect, to the last repeat.
 UNREACHABLE_IN_A_ROW = 10
+
+#: A call that is refused because there are too many has as many tries for each of those of a call that failed.
+REFUSALS_PER_RETRY = 4
 
 #: A provider that asks to wait longer than this is out of quota rather than busy, in seconds.
 LONGEST_RETRY_AFTER = 900.0
@@ -80,6 +84,7 @@ class ModelCalls:
         completes: True for a chat model, whose answers take tokens too; False for an embedding model.
         count: Counts the tokens of a prompt, at least; only asked where a budget is to be kept.
         budget: Ceiling of the run; None: none.
+        limits: Where calls are counted; None: here, for this object only.
 
     Raises:
         GatewayError: The entry cannot work as it stands (no key, no address).
@@ -94,6 +99,7 @@ class ModelCalls:
         completes: bool,
         count: Callable[[str], int] = len,
         budget: Budget | None = None,
+        limits: LimitStore | None = None,
     ) -> None:
         self.entry = entry
         self.settings = settings
@@ -101,7 +107,8 @@ class ModelCalls:
         self.client: Client = connect(self.endpoint, settings)
         self.facts: ModelFacts = facts(settings)
         self._slots = slots
-        self._limiter: Limiter = SlidingWindow(settings.rate_limit)
+        name = f"{settings.model_provider}/{settings.model}@{self.endpoint.identity}"
+        self._limiter: Limiter = ModelLimits(name, settings.rate_limit, limits or ProcessLimits())
         self._broken: GatewayError | None = None
         self._answered = False
         self._failures = 0
@@ -235,7 +242,13 @@ class ModelCalls:
                 turn.sent = True
                 self._begin_silence()
                 yield turn
-                self._succeeded(account, reservation, turn.usage)
+                self._succeeded(account, turn.usage)
+                if turn.usage is not None:
+                    await self._limiter.settle(reservation, turn.usage.prompt + turn.usage.completion)
+            except PassingError as error:
+                if error.kind == "rate_limit":
+                    await self._limiter.refused(reservation, error.retry_after)
+                raise
             finally:
                 account.seconds += time.perf_counter() - started
                 self._slots.release()
@@ -281,14 +294,13 @@ class ModelCalls:
         """The parameter by which the length of an answer is limited, as the entry calls it."""
         return "max_completion_tokens" if "max_completion_tokens" in self.settings.call_args else "max_tokens"
 
-    def _succeeded(self, account: StageUsage, reservation: Reservation, usage: TokenUsage | None) -> None:
+    def _succeeded(self, account: StageUsage, usage: TokenUsage | None) -> None:
         self._answered = True
         _ANSWERED.add(self.endpoint.address)
         self._end_silence()
         self._unreachable = 0
         account.answered(usage, self.facts.usd(usage))
         if usage is not None:
-            self._limiter.settle(reservation, usage.prompt + usage.completion)
             self._mean_completion += (usage.completion - self._mean_completion) * 0.05
 
     def _expected_completion(self) -> int:
@@ -321,7 +333,8 @@ class ModelCalls:
             raise self._break(
                 f"the provider asks to wait {error.retry_after:.0f} s ({error})", _MENDS["quota"]
             ) from None
-        last = failures > self.settings.retry.max_retries
+        patience = REFUSALS_PER_RETRY if error.kind == "rate_limit" else 1
+        last = failures > self.settings.retry.max_retries * patience
         if self._never_was_there(error, failures, seconds):
             raise self._break(str(error), f"{_MENDS['unreachable']}, then run again") from None
         if last:
@@ -332,11 +345,8 @@ class ModelCalls:
                 # Gone after it answered, it may come back; one that never did is rather a wrong address.
                 raise self._break(f"no answer any more, last: {error}", mend, passing=self._answered) from None
             raise error
-        wait = backoff(self.settings.retry, failures, error.retry_after)
-        if error.kind == "rate_limit":
-            self._limiter.pause(
-                min(wait, self.settings.retry.base_delay) if error.retry_after is None else error.retry_after
-            )
+        # The pace of all calls follows from refusals: that of this call need not slow down too.
+        wait = backoff(self.settings.retry, 1 if error.kind == "rate_limit" else failures, error.retry_after)
         self._notices.failed(self._name, str(error), wait, failures, self.settings.retry.max_retries + 1)
         return wait
 

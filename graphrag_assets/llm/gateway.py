@@ -28,6 +28,7 @@ from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.ledger import Ledger, Prompts
+from graphrag_assets.llm.limit_stores import open_limits
 from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.llm.shared_cache import open_cache
 from graphrag_assets.llm.usage import StageUsage
@@ -251,7 +252,15 @@ class Gateway:
             self._workspace.settings.chunking.encoding_model,
             1.0 if settings.model_provider in _TIKTOKEN else _FOREIGN_WINDOW,
         )
-        calls = ModelCalls(entry, settings, self._slots, completes=completes, count=count, budget=self._budget)
+        calls = ModelCalls(
+            entry,
+            settings,
+            self._slots,
+            completes=completes,
+            count=count,
+            budget=self._budget,
+            limits=open_limits(self._workspace),
+        )
         self._calls[entry] = calls
         return calls
 

@@ -1,33 +1,30 @@
-"""Limits of a provider: requests and tokens in a window of time, and pauses that it asks for.
-
-Now within one process. What sends calls knows only :class:`Limiter`; limits that processes share implement the same.
-"""
+"""When the next call to a model may start: limits that are set, a pace that is learned, pauses that the provider asks for."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from graphrag_assets.llm.limit_stores import LimitStore
+from graphrag_assets.llm.pace import Meter
 from graphrag_assets.settings import RateLimitSettings
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Reservation:
-    """One request in the window.
+    """One call that started.
 
     Args:
-        time: When it started.
-        tokens: Tokens that it takes of the window: estimated, then as counted.
-        counted: True while it is in the window.
+        time: When, by the clock of the store.
+        tokens: Tokens that it takes of the window: expected, then as counted.
     """
 
     time: float
     tokens: int
-    counted: bool = False
 
 
 class Limiter(Protocol):
@@ -42,82 +39,78 @@ class Limiter(Protocol):
         """
         ...
 
-    def settle(self, reservation: Reservation, tokens: int) -> None:
+    async def settle(self, reservation: Reservation, tokens: int) -> None:
         """Put the counted tokens in the place of the expected ones."""
         ...
 
-    def pause(self, seconds: float) -> None:
-        """Start no call for so long, since the provider asked for it."""
+    async def refused(self, reservation: Reservation, retry_after: float | None) -> None:
+        """The provider refused a call, since there are too many.
+
+        Args:
+            reservation: The call.
+            retry_after: Seconds that it asks to wait; None: it does not say.
+        """
         ...
 
 
-class SlidingWindow:
-    """Requests and tokens of the last ``period_in_seconds`` stay within the limits; calls start in order of asking.
+class ModelLimits:
+    """The limits of one model: calls start in order of asking, those of other processes in between.
 
     Only the first in the queue waits for time, so that ten thousand waiting calls cost nothing. A single call that
     expects more tokens than the limit starts when the window is empty.
 
     Args:
-        settings: The limits; None: only the pauses that the provider asks for.
-        clock: Seconds, growing.
+        name: The model, by which processes share what they know; no key.
+        settings: The limits that are set; None: only the pace that the provider's refusals teach.
+        store: Where calls are counted.
     """
 
-    def __init__(self, settings: RateLimitSettings | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str, settings: RateLimitSettings | None, store: LimitStore) -> None:
+        self._name = name
         self._requests = settings.requests_per_period if settings else None
         self._tokens = settings.tokens_per_period if settings else None
-        self._period = float(settings.period_in_seconds) if settings else 0.0
         self._limited = self._requests is not None or self._tokens is not None
-        self._clock = clock
+        self._period = float(settings.period_in_seconds) if settings else 60.0
+        self._store = store
         self._queue = asyncio.Lock()
-        self._window: deque[Reservation] = deque()
-        self._used = 0
-        self._paused_until = float("-inf")
 
     async def enter(self, tokens: int, slots: asyncio.Semaphore) -> Reservation:
         """See :class:`Limiter`."""
         async with self._queue:
             while True:
-                while (wait := self._wait(tokens)) > 0:  # noqa: ASYNC110 - once, unless a further pause is asked for
-                    await asyncio.sleep(wait)
                 await slots.acquire()
-                # Waiting for a slot took time, in which the provider may have asked for a pause.
-                if self._wait(tokens) <= 0:
-                    break
+                try:
+                    started_at, wait = await self._change(lambda meter, now: self._start(meter, now, tokens))
+                except BaseException:
+                    slots.release()
+                    raise
+                if wait <= 0:
+                    return Reservation(started_at, tokens)
                 slots.release()
-            reservation = Reservation(self._clock(), tokens)
+                await asyncio.sleep(wait)
+
+    async def settle(self, reservation: Reservation, tokens: int) -> None:
+        """See :class:`Limiter`."""
+        more, reservation.tokens = tokens - reservation.tokens, tokens
+        if self._tokens is not None and more:
+            await self._change(lambda meter, _: meter.window.correct(reservation.time, more))
+
+    async def refused(self, reservation: Reservation, retry_after: float | None) -> None:
+        """See :class:`Limiter`."""
+        await self._change(lambda meter, now: meter.pace.refused(now, reservation.time, retry_after))
+
+    def _start(self, meter: Meter, now: float, tokens: int) -> tuple[float, float]:
+        """Start a call, or tell the seconds until it may be tried again."""
+        wait = meter.pace.wait(now)
+        if self._limited:
+            wait = max(wait, meter.window.wait(now, tokens, self._requests, self._tokens))
+        if wait <= 0:
+            meter.pace.start(now)
             if self._limited:
-                reservation.counted = True
-                self._window.append(reservation)
-                self._used += tokens
-            return reservation
+                meter.window.start(now, tokens)
+        return now, wait
 
-    def settle(self, reservation: Reservation, tokens: int) -> None:
-        """See :class:`Limiter`."""
-        if reservation.counted:
-            self._used += tokens - reservation.tokens
-        reservation.tokens = tokens
-
-    def pause(self, seconds: float) -> None:
-        """See :class:`Limiter`."""
-        self._paused_until = max(self._paused_until, self._clock() + seconds)
-
-    def _wait(self, tokens: int) -> float:
-        """Seconds until a call with so many tokens may start; 0 for now."""
-        now = self._clock()
-        wait = self._paused_until - now
-        if not self._limited:
-            return max(0.0, wait)
-        while self._window and self._window[0].time <= now - self._period:
-            oldest = self._window.popleft()
-            oldest.counted = False
-            self._used -= oldest.tokens
-        if self._requests is not None and len(self._window) >= self._requests:
-            wait = max(wait, self._window[-self._requests].time + self._period - now)
-        if self._tokens is not None and self._window:
-            over = self._used + tokens - self._tokens
-            for reservation in self._window:
-                if over <= 0:
-                    break
-                over -= reservation.tokens
-                wait = max(wait, reservation.time + self._period - now)
-        return max(0.0, wait)
+    async def _change(self, changed: Callable[[Meter, float], T]) -> T:
+        if self._store.remote:
+            return await asyncio.to_thread(self._store.change, self._name, self._period, changed)
+        return self._store.change(self._name, self._period, changed)

@@ -9,6 +9,7 @@ from graphrag_assets.query.context import Context, TokenCounter, join
 from graphrag_assets.query.history import Turn, history_section
 from graphrag_assets.query.index import Index
 from graphrag_assets.query.relevance import relevance
+from graphrag_assets.query.row_numbers import numbers_of
 from graphrag_assets.query.rows import fill_sources
 from graphrag_assets.query.vectors import Hit
 
@@ -37,7 +38,7 @@ def retrieve(
 
 def rerank(index: Index, question: str, hits: Sequence[Hit], score: Score) -> list[Hit]:
     """Text units in the order of a model that reads each with the question; equal scores stay as they were."""
-    numbers = lookups.numbers_of(index, "text_units", [hit.id for hit in hits])
+    numbers = numbers_of(index, "text_units", [hit.id for hit in hits])
     units = lookups.text_units(index, [numbers[hit.id] for hit in hits if hit.id in numbers])
     scores = [float(value) for value in score(question, [unit.text for unit in units])] if units else []
     return sorted((Hit(unit.id, value) for unit, value in zip(units, scores, strict=True)), key=lambda hit: -hit.score)
@@ -58,7 +59,7 @@ def build_basic_context(
     spoken = history_section(history, max_turns, tokenizer, max_tokens)
     budget = max_tokens - (join([spoken], tokenizer).tokens + 1 if spoken else 0)
     hits = retrieve(index, question, vector, k, score)
-    numbers = lookups.numbers_of(index, "text_units", [hit.id for hit in hits])
+    numbers = numbers_of(index, "text_units", [hit.id for hit in hits])
     found = [{"id": numbers[h.id], "score": round(h.score, 5)} for h in hits if h.id in numbers]
     sources = fill_sources(index, [numbers[h.id] for h in hits if h.id in numbers], tokenizer, budget).section()
     return join([spoken, sources], tokenizer, {"text_units": found})

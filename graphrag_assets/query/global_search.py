@@ -24,6 +24,7 @@ from graphrag_assets.query.context import (
 from graphrag_assets.query.history import Turn, history_section
 from graphrag_assets.query.index import Index
 from graphrag_assets.query.records import Report
+from graphrag_assets.query.row_numbers import numbers_of
 from graphrag_assets.query.rows import REPORT_COLUMNS, WEIGHTED_REPORT_COLUMNS, report_row, weighted_report_row
 from graphrag_assets.storage.tables import REPORT_VECTORS
 from graphrag_assets.text.map_answers import Point
@@ -211,7 +212,7 @@ def nearest_communities(
 
     vectors = index.vectors(REPORT_VECTORS)
     hits = vectors.nearest(vector, min(k + OVERSAMPLE, vectors.described.rows))
-    number = lookups.numbers_of(index, "community_reports", [hit.id for hit in hits])
+    number = numbers_of(index, "community_reports", [hit.id for hit in hits])
     kept = usable(list(number.values()))
     near = [(number[hit.id], hit.score) for hit in hits if number.get(hit.id) in kept]
     if len(near) >= k or len(hits) < k + OVERSAMPLE:

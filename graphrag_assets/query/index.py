@@ -177,12 +177,11 @@ class Index:
     def kept(self, name: str, make: Callable[[], Any]) -> Any:
         """Something small that is made once from the snapshot, such as the lengths of text units."""
         with self._lock:
-            held = self._kept.get(name)
-        if held is None:
-            held = make()
-            with self._lock:
-                self._kept[name] = held
-        return held
+            if name in self._kept:
+                return self._kept[name]
+        made = make()
+        with self._lock:
+            return self._kept.setdefault(name, made)
 
     def count(self, table: str) -> int:
         """Rows of a table, as the manifest says; 0 for a table that the snapshot does not hold."""

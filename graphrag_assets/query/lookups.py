@@ -17,6 +17,7 @@ import numpy as np
 
 from graphrag_assets.query.index import Index, Record, integers, marks
 from graphrag_assets.query.records import Claim, Entity, Relationship, Report, TextUnit
+from graphrag_assets.query.row_numbers import numbers_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,17 +56,6 @@ def _records(
     rows: pa.Table = index.take(table, key, values, list(columns.values()))
     found: list[dict[str, Any]] = rows.rename_columns(list(columns)).to_pylist()
     return found
-
-
-def numbers_of(index: Index, table: str, ids: Sequence[str]) -> dict[str, int]:
-    """Numbers of rows of a table with vectors, by id, whatever the filter; unknown ids are left out."""
-    if index.stored("row_numbers") is None:  # a snapshot of an earlier release
-        found = index.take(
-            table, "id", ids, ["id", "community" if table == "community_reports" else "human_readable_id"]
-        )
-        return dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
-    rows = index.take("row_numbers", "id", ids, ["id", "table", "number"]).to_pylist()
-    return {row["id"]: row["number"] for row in rows if row["table"] == table}
 
 
 def entities_by_id(index: Index, ids: Sequence[str]) -> dict[str, Entity]:

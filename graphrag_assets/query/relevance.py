@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from graphrag_assets.query.lexical import best_text_units, search_text_units
-from graphrag_assets.query.lookups import numbers_of
+from graphrag_assets.query.row_numbers import numbers_of
 from graphrag_assets.query.vectors import Hit
 from graphrag_assets.storage.tables import TEXT_UNIT_VECTORS
 

@@ -18,6 +18,10 @@ from graphrag_assets.storage.vectors import open_vectors, telling
 #: are scattered, so that reading twice as many costs 5 ms for 100 rows, and of the hundred nearest of 3,000 finds .1 % more.
 REFINE_FACTOR = 1
 
+#: Most rows that are compared to find enough that lie inside a filter. Comparing 2,000 of 100,000 costs 50 ms, 5,000 some 130;
+#: a search that looks at no others than 500 named rows costs 140, at 5,000 named ones 220, at 25,000 named ones 600.
+MOST_SIFTED = 5_000
+
 #: Rows that are fetched beyond those wanted: some may be further windows of one text.
 SPARE = 8
 
@@ -92,14 +96,14 @@ class VectorIndex:
         """
         allowed = self._allowed(allowed)
         rows = self.described.rows
-        limit = min(rows, math.ceil(k * self._windows) + SPARE)
-        while True:
-            hits = self._search(vector, limit, allowed)
+        share = min(1.0, len(allowed) * self._windows / rows) if allowed is not None and rows else 1.0
+        limit = math.ceil(k * self._windows / share) + SPARE if share else 0
+        while share == 1.0 or limit <= MOST_SIFTED:
+            hits = self._search(vector, min(rows, limit), allowed)
             if len(hits) >= k or limit >= rows:
                 return hits[:k]
-            if allowed is not None and len(allowed) < rows:
-                return self._among(vector, k, allowed)
-            limit = min(rows, 4 * limit)
+            limit *= 2 if share < 1.0 else 4
+        return self._among(vector, k, allowed or ())
 
     def _allowed(self, allowed: Collection[str] | None) -> Collection[str] | None:
         """The ids that may be found: those asked for that lie inside the filter."""

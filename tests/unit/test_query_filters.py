@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_assets.query import Filter, QueryError, ask_sync
+from graphrag_assets.query import Filter, QueryError, ask_sync, vectors
 from graphrag_assets.query.entities import mentions
 from graphrag_assets.query.filters import Condition
 from graphrag_assets.query.index import Index
@@ -188,7 +188,9 @@ def test_an_entity_that_is_partly_inside_is_found_without_its_description(many: 
     assert mentions(index, "What of Thing Q20?") == []
 
 
-def test_vectors_are_searched_among_what_is_inside(many: Index) -> None:
+@pytest.mark.parametrize("most", [0, vectors.MOST_SIFTED], ids=["named rows", "sifted"])
+def test_vectors_are_searched_among_what_is_inside(many: Index, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "MOST_SIFTED", most)
     index = many.within(Filter(documents=("d11",)))
     vector = models().embedder.encode(["Thing Q00 met at spring"])[0].tolist()  # type: ignore[attr-defined]
     hits = index.vectors(tables.TEXT_UNIT_VECTORS).nearest(vector, 10)

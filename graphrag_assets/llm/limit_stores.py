@@ -1,0 +1,201 @@
+"""Where the meters of models are kept: in this process, in a file for all processes of a host, in Redis for many hosts.
+
+A store changes one meter at a time, whole: what one process counts, the next one sees.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import orjson
+
+from graphrag_assets.llm.errors import GatewayError, redact
+from graphrag_assets.llm.pace import Meter
+from graphrag_assets.settings import Workspace
+
+if TYPE_CHECKING:
+    import redis
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Seconds after which Redis forgets a meter that nobody uses.
+REDIS_FORGETS = 86_400
+
+#: Seconds that a process waits for another one that changes a meter in the same file; a change takes .1 ms.
+BUSY = 10.0
+
+
+class LimitStore(Protocol):
+    """Keeps meters by name."""
+
+    #: Whether a change waits for the network.
+    remote: bool
+
+    def change(self, name: str, period: float, changed: Callable[[Meter, float], T]) -> T:
+        """Change one meter, while nobody else does.
+
+        Args:
+            name: The model.
+            period: Length of its window in seconds.
+            changed: Changes the meter, given the present time in seconds, and may be called again.
+
+        Returns:
+            What the function returned.
+        """
+        ...
+
+
+class ProcessLimits:
+    """Meters of this process: they outlive the gateways of single steps.
+
+    Args:
+        clock: Seconds.
+    """
+
+    remote = False
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._meters: dict[str, Meter] = {}
+        self._lock = threading.Lock()
+
+    def change(self, name: str, period: float, changed: Callable[[Meter, float], T]) -> T:
+        """See :class:`LimitStore`."""
+        with self._lock:
+            now = self._clock()
+            meter = self._meters.get(name)
+            if meter is None or meter.window.period != period or meter.pace.since > now + period:
+                meter = self._meters[name] = Meter.of(None, period, now)
+            return changed(meter, now)
+
+
+class FileLimits:
+    """Meters that the processes of one host share: one small SQLite file. What a power cut loses, is learned again.
+
+    Args:
+        path: The file; made where there is none.
+    """
+
+    remote = False
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+        self._lock = threading.Lock()
+        self._connection.execute("pragma journal_mode = wal")
+        self._connection.execute("pragma synchronous = off")
+        self._connection.execute("create table if not exists meters (name text primary key, state blob) without rowid")
+
+    def change(self, name: str, period: float, changed: Callable[[Meter, float], T]) -> T:
+        """See :class:`LimitStore`."""
+        with self._lock:
+            self._connection.execute("begin immediate")
+            try:
+                row = self._connection.execute("select state from meters where name = ?", (name,)).fetchone()
+                now = time.time()
+                meter = Meter.of(orjson.loads(row[0]) if row else None, period, now)
+                found = changed(meter, now)
+                self._connection.execute(
+                    "insert or replace into meters values (?, ?)", (name, orjson.dumps(meter.state()))
+                )
+            except BaseException:
+                self._connection.execute("rollback")
+                raise
+            self._connection.execute("commit")
+            return found
+
+
+class RedisLimits:
+    """Meters that many hosts share. Times are those of the Redis server, so that clocks of hosts need not agree.
+
+    Args:
+        url: Address, such as redis://host:6379/0.
+        prefix: Put before names.
+
+    Raises:
+        GatewayError: The package redis is not installed, or the server does not answer.
+    """
+
+    remote = True
+
+    def __init__(self, url: str, prefix: str = "graphrag-assets:limits:") -> None:
+        try:
+            import redis
+        except ImportError as error:
+            raise GatewayError(
+                "settings: limits.redis_url needs the package redis: pip install 'graphrag-assets[redis]'"
+            ) from error
+        self._errors: type[Exception] = redis.RedisError
+        self._prefix = prefix
+        try:
+            self._client: redis.Redis = redis.Redis.from_url(url, socket_timeout=BUSY)
+            self._client.ping()
+        except (redis.RedisError, ValueError) as error:
+            raise self._failed(error) from None
+
+    def change(self, name: str, period: float, changed: Callable[[Meter, float], T]) -> T:
+        """See :class:`LimitStore`."""
+        key = self._prefix + name
+
+        def transaction(pipe: Any) -> T:
+            seconds, micro = pipe.time()
+            now = seconds + micro / 1e6
+            state = pipe.get(key)
+            meter = Meter.of(orjson.loads(state) if state else None, period, now)
+            found = changed(meter, now)
+            pipe.multi()
+            pipe.set(key, orjson.dumps(meter.state()), ex=REDIS_FORGETS)
+            return found
+
+        try:
+            found: T = self._client.transaction(transaction, key, value_from_callable=True)
+        except self._errors as error:
+            raise self._failed(error) from None
+        return found
+
+    def _failed(self, error: Exception) -> GatewayError:
+        return GatewayError(
+            f"settings: limits.redis_url: Redis cannot be used ({redact(str(error))}); check the address and that the server "
+            "is up, or remove the setting: then the processes of this host share limits by a file",
+            passing=True,
+        )
+
+
+#: Meters where nothing is shared.
+_HERE = ProcessLimits()
+
+_OPENED: dict[str, LimitStore] = {}
+_OPENING = threading.Lock()
+
+
+def open_limits(workspace: Workspace) -> LimitStore:
+    """The store of a workspace; one a process, however many gateways there are.
+
+    Args:
+        workspace: Settings ``limits.redis_url`` and ``limits.path``.
+
+    Raises:
+        GatewayError: Redis is set and cannot be used.
+    """
+    limits = workspace.settings.limits
+    place = limits.redis_url.get_secret_value() if limits.redis_url else str(workspace.path(limits.path))
+    with _OPENING:
+        if place not in _OPENED:
+            _OPENED[place] = RedisLimits(place) if limits.redis_url else _file(Path(place))
+        return _OPENED[place]
+
+
+def _file(path: Path) -> LimitStore:
+    try:
+        return FileLimits(path)
+    except (OSError, sqlite3.Error) as error:
+        logger.warning("limits.path: %s cannot be written (%s): limits hold for this process only", path, error)
+        return _HERE
