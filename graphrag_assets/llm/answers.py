@@ -177,12 +177,12 @@ class Answers:
                 del self._flights[question.key]
             flight.set_result(outcome)
 
-    def known(
+    async def known(
         self, messages: Sequence[Message], parse: Callable[[str], T], schema: Mapping[str, Any] | None = None
     ) -> tuple[bytes, Reply[T] | None]:
         """Key of a question, and its stored answer where there is one; nothing is asked, nothing is booked."""
         question = self._question(messages, schema)
-        found = self._cached(question, parse)
+        found = await self._cached(question, parse)
         return question.key, found[0] if found else None
 
     def _about(self, booking: Booking, messages: Sequence[Message], row: str) -> About:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import orjson
 
@@ -156,10 +156,9 @@ class RedisLimits:
             return found
 
         try:
-            found: T = self._client.transaction(transaction, key, value_from_callable=True)
+            return cast("T", self._client.transaction(cast("Any", transaction), key, value_from_callable=True))
         except self._errors as error:
             raise self._failed(error) from None
-        return found
 
     def _failed(self, error: Exception) -> GatewayError:
         return GatewayError(

@@ -116,7 +116,7 @@ class _Supposer:
         """See :class:`Ask`."""
         gleaning = len(messages) > 1
         booked = self.plan.stage(self.stage + (GLEANINGS if gleaning else ""), self.answers.calls)
-        key, known = self.answers.known(messages, parse, schema)
+        key, known = await self.answers.known(messages, parse, schema)
         if known is not None:
             booked.cached += 1
             return known

@@ -12,7 +12,8 @@ from graphrag_assets.assets.clustering import earlier_clustering
 from graphrag_assets.assets.communities import earlier_reports, write_through
 from graphrag_assets.assets.contradictions import cached_conflicts, known_conflicts
 from graphrag_assets.assets.corpus import canonical_titles
-from graphrag_assets.assets.graph import finished, in_order, resolve, summarize_all
+from graphrag_assets.assets.fingerprints import code_version
+from graphrag_assets.assets.graph import earlier_summaries, finished, in_order, resolve, summarize_all
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.indexing.communities import cluster
 from graphrag_assets.indexing.conflicts import Conflict
@@ -55,8 +56,9 @@ async def graph_tables(corpus: Texts, index: Index, asking: Supposing) -> Tables
     resolution = await resolve(named, linked, corpus.order, index.workspace, asking)
     merged = merge_graph(named, linked, corpus.order, resolution.mapping)
     asking.texts.descriptions = _said(merged.entities, ["title"]) | _said(merged.relationships, ["source", "target"])
-    of_entities, of_relationships, _ = await summarize_all(
-        merged.entities, merged.relationships, index.workspace, asking
+    known = earlier_summaries(index.build, code_version(index.workspace, "graph"))
+    of_entities, of_relationships, *_ = await summarize_all(
+        merged.entities, merged.relationships, index.workspace, asking, known
     )
     titles = canonical_titles(ENTITY_ALIASES.from_rows(resolution.aliases))
     claims = link_covariates(corpus.extracted["extracted_claims"], corpus.order, titles)

@@ -12,7 +12,15 @@ import pyarrow.compute as pc
 
 from graphrag_assets.assets.documents import cut_documents, read_documents
 from graphrag_assets.assets.embeddings import TOGETHER, VECTOR_TABLES, entity_texts, report_texts
-from graphrag_assets.assets.extraction import OUTPUTS, UnitExtraction, extract_unit, stage_prompts, to_tables
+from graphrag_assets.assets.extracted_rows import (
+    OUTPUTS,
+    UnitExtraction,
+    earlier_extractions,
+    input_hashes,
+    of_unit,
+    to_tables,
+)
+from graphrag_assets.assets.extraction import extract_unit, stage_prompts
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.plan import Work, last_inventory, missing_work
@@ -236,6 +244,10 @@ class _Planner:
         prompts = stage_prompts(self.workspace)
         parts: dict[str, list[pa.Table]] = {name: [] for name in OUTPUTS}
         before = asking.stages.get("extract_graph")
+        hashes = {key: input_hashes(units[key], self.workspace) for key in units if key in lacking}
+        known = earlier_extractions(
+            self.index.build, {made_from for of in hashes.values() for made_from in of.values()}
+        )
         for key, table in units.items():
             if key not in lacking:
                 for name in OUTPUTS:
@@ -245,7 +257,10 @@ class _Planner:
             asking.texts.units = {row["id"]: row["text"] for row in rows}
             made: list[UnitExtraction] = []
             for row in rows:
-                made.append(await extract_unit(row, key, asking, self.workspace, prompts))
+                made_from = hashes[key][row["id"]]
+                earlier = known.get(made_from)
+                extraction = earlier or await extract_unit(row, key, asking, self.workspace, prompts)
+                made.append(of_unit(extraction, row["id"], made_from))
             for name, found in to_tables(made).items():
                 parts[name].append(found)
         booked = asking.stages.get("extract_graph")

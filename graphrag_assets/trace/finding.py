@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from graphrag_assets.query import lookups
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.index import Index, marks
+from graphrag_assets.query.row_numbers import numbers_of
 from graphrag_assets.text.citations import find_citations
 from graphrag_assets.text.names import canonical_title
 
@@ -154,7 +155,7 @@ def rows_by_id(index: Index, kind: str, ids: Sequence[str]) -> list[Found]:
     if not ids:
         return []
     if kind in ("text_unit", "entity", "report") and index.stored("row_numbers") is not None:
-        return by_number(index, kind, sorted(lookups.numbers_of(index, TABLES[kind], ids).values()))
+        return by_number(index, kind, sorted(numbers_of(index, TABLES[kind], ids).values()))
     return _select(index, kind, f"id in ({marks(ids)})", ids)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from graphrag_assets.query import lookups
 from graphrag_assets.query.citations import best_sentence, document_span
 from graphrag_assets.query.index import Index, integers, marks
+from graphrag_assets.query.row_numbers import numbers_of
 from graphrag_assets.trace.finding import Found
 
 Row = dict[str, Any]
@@ -75,7 +76,7 @@ def _relationship(index: Index, row: Found) -> Sources:
 def _claim(index: Index, row: Found) -> Sources:
     columns = ["subject_id", "object_id", "type", "status", "description", "source_text", "text_unit_id"]
     (found,) = index.take("covariates", "human_readable_id", [row.number], columns).to_pylist()
-    units = lookups.numbers_of(index, "text_units", [found["text_unit_id"]])
+    units = numbers_of(index, "text_units", [found["text_unit_id"]])
     return Sources(list(units.values()), found["source_text"] or found["description"], found)
 
 
@@ -83,7 +84,7 @@ def _community(index: Index, row: Found) -> Sources:
     found = index.rows(
         "select title, level, parent, children, size, text_unit_ids from communities where community = ?", [row.number]
     )[0]
-    units = lookups.numbers_of(index, "text_units", found.pop("text_unit_ids"))
+    units = numbers_of(index, "text_units", found.pop("text_unit_ids"))
     return Sources(sorted(units.values()), row=found)
 
 
@@ -91,7 +92,7 @@ def _report(index: Index, row: Found) -> Sources:
     columns = ["title", "summary", "rank", "status", "reason", "extractive", "level", "community", "input_hash"]
     (found,) = index.take("community_reports", "community", [row.number], columns).to_pylist()
     community = index.rows("select id, text_unit_ids from communities where community = ?", [row.number])
-    units = lookups.numbers_of(index, "text_units", community[0]["text_unit_ids"] if community else [])
+    units = numbers_of(index, "text_units", community[0]["text_unit_ids"] if community else [])
     asked = [row.id, *(c["id"] for c in community)]
     return Sources(sorted(units.values()), f"{found['title']} {found['summary']}", found, asked)
 
