@@ -95,9 +95,16 @@ UNUSED: tuple[Unused, ...] = (
         "every run is incremental and publishes a snapshot of its own in storage.base",
         always=True,
     ),
-    Unused("cache.storage.type", "answers are kept in a file, see cache.path, and with cache.shared in a bucket too", same=("file",)),
+    Unused(
+        "cache.storage.type",
+        "answers are kept in a file, see cache.path, and with cache.shared in a bucket too",
+        same=("file",),
+    ),
     Unused("cache.storage.*", "answers are kept in a file, see cache.path, and with cache.shared in a bucket too"),
-    *(Unused(f"cache.{key}", "answers are kept in a file, see cache.path, and with cache.shared in a bucket too") for key in _AZURE_KEYS),
+    *(
+        Unused(f"cache.{key}", "answers are kept in a file, see cache.path, and with cache.shared in a bucket too")
+        for key in _AZURE_KEYS
+    ),
     Unused(
         "reporting.type",
         "logs go to stderr and to Dagster, rejected inputs and failed text units to tables",
