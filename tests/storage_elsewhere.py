@@ -41,6 +41,11 @@ def _storage_elsewhere(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     import boto3
 
+    # Modules that know the class by name are imported before another thing has it.
+    import graphrag_assets.cli.doctor_workspace
+    import graphrag_assets.input.folder
+    import graphrag_assets.query.stored
+    import graphrag_assets.storage.parquet  # noqa: F401
     from graphrag_assets.storage.s3 import S3FileSystem
 
     server = request.getfixturevalue("s3_server")

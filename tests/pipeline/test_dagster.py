@@ -158,6 +158,7 @@ def test_the_repository_loads(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.local_disk
 def test_a_new_workspace_loads_and_runs_one_batch(tmp_path: Path) -> None:
     """As the README says: init, put documents in, and use Dagster's own tools on the folder."""
     root = tmp_path / "mine"
