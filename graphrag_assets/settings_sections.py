@@ -378,8 +378,10 @@ class BudgetSettings(Section):
         None, ge=0, description="Most USD; unset: no limit. Needs the prices of the models."
     )
     tokens_per_run: int | None = Field(None, ge=0, description="Most tokens, of prompts and answers together.")
-    estimate_runs: bool = Field(
-        True, description="Make a plan before each run that asks models, and keep it beside what the run took."
+    estimate_runs: bool | None = Field(
+        None,
+        description="Make a plan before each run that asks models, and keep it beside what the run took; "
+        "unset: where the run has a budget, since a plan takes a quarter of the work that the run gives this machine.",
     )
 
 

@@ -29,6 +29,7 @@ from graphrag_assets.automation.processes import PROCESS_TAG, end_dead_runs, end
 from graphrag_assets.automation.wish import Wish
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
+from graphrag_assets.llm.budget import current_budgets
 from graphrag_assets.storage.lease import BusyError, exclusive
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import is_kept
@@ -220,7 +221,8 @@ def _reconcile(
     fingerprint = str(published.info.get("fingerprint")) if published else None
     again = frozenset({"communities"} if wish.recluster else ())
     work = missing_work(index.workspace, index.storage, prints, fingerprint, again)
-    _expect(index, prints, wish)
+    if not work.nothing and _wants_estimate(index):
+        _expect(index, prints, wish)
     order = list(instance.get_dynamic_partitions(BATCHES_NAME))
     batch_assets = [asset for stage in work.stages for asset in STAGE_ASSETS[stage]]
     for group in contiguous(work.batches, order, MOST_BATCHES_IN_A_RUN):
@@ -237,15 +239,24 @@ def _reconcile(
     return Reconciled(changes, work, current, new, metadata)
 
 
+def _wants_estimate(index: Index) -> bool:
+    settings = index.workspace.settings
+    limits = settings.budget
+    if settings.effective_method != "standard" and not settings.embedding_models:
+        return False
+    if limits.estimate_runs is not None:
+        return limits.estimate_runs
+    limited = limits.usd_per_run is not None or limits.tokens_per_run is not None
+    return limited or any(budget.limited for budget in current_budgets())
+
+
 def _expect(index: Index, prints: Fingerprints, wish: Wish) -> None:
     """Keep what the run is expected to take, so that its end can be compared with it; a help, never a reason to fail."""
     from graphrag_assets.assets.expected import keep_expectation
     from graphrag_assets.plan import plan_for
 
-    settings = index.workspace.settings
-    asks = settings.effective_method == "standard" or bool(settings.embedding_models)
     inventory = last_inventory(index.workspace, index.build)
-    if inventory is None or not asks or not settings.budget.estimate_runs:
+    if inventory is None:
         return
     try:
         found = plan_for(index, inventory, recluster=wish.recluster)
