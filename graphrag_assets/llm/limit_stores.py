@@ -178,23 +178,33 @@ _OPENING = threading.Lock()
 def open_limits(workspace: Workspace) -> LimitStore:
     """The store of a workspace; one a process, however many gateways there are.
 
+    Where no answers are kept, no file is made either, unless its path is set: limits then hold for this process.
+
     Args:
         workspace: Settings ``limits.redis_url`` and ``limits.path``.
 
     Raises:
         GatewayError: Redis is set and cannot be used.
     """
-    limits = workspace.settings.limits
-    place = limits.redis_url.get_secret_value() if limits.redis_url else str(workspace.path(limits.path))
+    settings = workspace.settings
+    limits = settings.limits
+    if limits.redis_url:
+        return _opened(limits.redis_url.get_secret_value(), RedisLimits)
+    if not settings.cache.enabled and "path" not in limits.model_fields_set:
+        return _HERE
+    return _opened(str(workspace.path(limits.path)), _file)
+
+
+def _opened(place: str, make: Callable[[str], LimitStore]) -> LimitStore:
     with _OPENING:
         if place not in _OPENED:
-            _OPENED[place] = RedisLimits(place) if limits.redis_url else _file(Path(place))
+            _OPENED[place] = make(place)
         return _OPENED[place]
 
 
-def _file(path: Path) -> LimitStore:
+def _file(path: str) -> LimitStore:
     try:
-        return FileLimits(path)
+        return FileLimits(Path(path))
     except (OSError, sqlite3.Error) as error:
         logger.warning("limits.path: %s cannot be written (%s): limits hold for this process only", path, error)
         return _HERE

@@ -27,6 +27,7 @@ from graphrag_assets.cli.index import usage_json
 from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.storage.build import Built, TableRef
 from graphrag_assets.storage.io_managers import LanceVectors, ParquetTables
+from graphrag_assets.storage.lease import exclusive
 from tests.pipeline.workspaces import fresh_process
 
 
@@ -87,7 +88,9 @@ def reconcile_plainly(root: Path, *, allow_empty: bool = True, recluster: bool =
     """
     spare_memory()
     with fresh_process():
-        return _Reconcile(root).run(allow_empty, recluster)
+        made = _Reconcile(root)
+        with exclusive(made.index.storage, "a plain reconcile", made.index.workspace.settings.automation.lease_seconds):
+            return made.run(allow_empty, recluster)
 
 
 class _Reconcile:

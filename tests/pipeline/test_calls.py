@@ -70,7 +70,8 @@ def close(estimate: float, actual: float, within: float) -> bool:
 
 @pytest.mark.timeout(900)
 def test_plan_index_calls_and_trace(llmsim: LlmSim, tmp_path: Path, counted: None) -> None:
-    root = make_workspace(tmp_path / "one", demo_texts(*FIVE_DOCUMENTS), **simulated(llmsim))
+    estimated = {"budget": {"estimate_runs": True}}
+    root = make_workspace(tmp_path / "one", demo_texts(*FIVE_DOCUMENTS), **simulated(llmsim, **estimated))
 
     # --- a plan before anything was done: nothing is sent, nothing is written
     before = sorted(path for path in root.rglob("*"))
@@ -229,7 +230,7 @@ def test_an_unknown_price_is_said(llmsim: LlmSim, tmp_path: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_plans_of_the_demo_are_within_a_fifth(llmsim: LlmSim, tmp_path: Path, counted: None) -> None:
     """A first run and one more document: exact stages to the token, the sums and the largest stages within 20 %."""
-    root = make_workspace(tmp_path, demo_texts(), **simulated(llmsim))
+    root = make_workspace(tmp_path, demo_texts(), **simulated(llmsim, budget={"estimate_runs": True}))
     for change in (None, make_text(9000, 77)):
         if change:
             write_document(root, "zz/new.txt", change)

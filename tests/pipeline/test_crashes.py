@@ -45,6 +45,8 @@ def at_write(number: int, happen: Callable[[], None], *, before: bool) -> Iterat
         original = getattr(kind, name)
 
         def write(self: Any, path: str, *args: Any) -> Any:
+            if path.startswith("lease/"):  # how often it is renewed is a matter of time
+                return original(self, path, *args)
             seen.append(f"{name} {path}")
             if before and len(seen) == number:
                 happen()

@@ -65,6 +65,7 @@ def test_every_check_passed(demo: tuple[Path, dict[str, Any]]) -> None:
     import dagster as dg
 
     from graphrag_assets.assets.snapshot import SNAPSHOT, TABLES_CHECK
+    from graphrag_assets.automation import alerts
     from graphrag_assets.automation.instance import open_instance
     from graphrag_assets.indexing.validation import CHECKS
 
@@ -81,7 +82,8 @@ def test_every_check_passed(demo: tuple[Path, dict[str, Any]]) -> None:
         place = (evaluation.asset_key.path[-1], evaluation.check_name)
         found[place] = found.get(place, True) and evaluation.passed
     expected = {(check.asset or SNAPSHOT, check.name): True for check in CHECKS}
-    assert found == expected | {(SNAPSHOT, TABLES_CHECK): True}
+    expected |= {(SNAPSHOT, name): True for name in (TABLES_CHECK, alerts.FRESH, alerts.FAILED)}
+    assert found == expected
 
 
 def test_nothing_to_do(demo: tuple[Path, dict[str, Any]]) -> None:
