@@ -115,9 +115,13 @@ def _started(pid: int) -> str:
     return "" if state in "ZX" else rest[18]
 
 
+#: Leases that this process gave back, also where the storage, such as a full disk, could not be told.
+_let_go: set[str] = set()
+
+
 def _free(entry: Entry | None, now: float) -> bool:
     """Whether the lease may be taken."""
-    if entry is None or entry.released or entry.expires <= now:
+    if entry is None or entry.released or entry.expires <= now or entry.holder in _let_go:
         return True
     return entry.place == _place() and _started(entry.pid) != entry.started
 
@@ -261,6 +265,7 @@ class Lease:
         """Give the lease back; where that fails, it ends with its term."""
         with self._lock:
             self._ended.set()
+            _let_go.add(self._entry.holder)
             if self._lost:
                 return
             try:
