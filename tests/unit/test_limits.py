@@ -195,7 +195,7 @@ def test_a_provider_that_does_not_say_how_long() -> None:
     provider, calls = Provider(120, 4, tells=False), 600
     seconds, _ = time_of(provider, calls)
     assert provider.refused <= 0.03 * calls
-    assert seconds <= 600 / 2 / 0.7
+    assert seconds <= 600 / 2 / 0.6
 
 
 def test_the_pace_follows_the_provider() -> None:
