@@ -145,7 +145,7 @@ def test_at_some_writes(states: States) -> None:
         crashes_at(states, number, before=bool(turn % 2), back=not turn % 2)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("back", [False, True])
 def test_at_every_write(states: States, back: bool) -> None:

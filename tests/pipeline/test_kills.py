@@ -115,8 +115,8 @@ def test_a_few_times(tmp_path: Path, llmsim: LlmSim) -> None:
     live(Life(tmp_path, llmsim, seed=1), times=3, query_every=3)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
 def test_fifty_times(tmp_path: Path, llmsim: LlmSim) -> None:
     life = Life(tmp_path, llmsim, seed=2)
     live(life, times=50, query_every=5)

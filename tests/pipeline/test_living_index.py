@@ -62,8 +62,8 @@ def test_random_changes(llmsim_server: LlmSim, first: list[Change], sequence: li
     live(llmsim_server, first, sequence)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
 @settings(quiet, max_examples=60, phases=[Phase.generate])  # to shrink an example takes minutes
 @given(first=first_steps, sequence=st.lists(steps, min_size=1, max_size=8))
 def test_many_random_changes(llmsim_server: LlmSim, first: list[Change], sequence: list[list[Change]]) -> None:

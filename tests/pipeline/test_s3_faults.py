@@ -183,26 +183,28 @@ def failing(wanted: Callable[[Request], bool], fault: Fault) -> Callable[[Reques
 def test_runs_that_are_killed(
     tmp_path: Path, s3_server: S3Server, bucket: str, llmsim: LlmSim, undisturbed: tuple[dict[str, str], int]
 ) -> None:
-    """Killed ten times at random moments: readers always see a whole snapshot, and what was paid for is kept."""
+    """Killed up to ten times, later and later: readers always see a whole snapshot, and what was paid for is kept."""
     place = Place(tmp_path / "root", f"s3://{bucket}/index", s3_server, s3_server.endpoint_url, llmsim)
     chosen = random.Random(11)
-    kills, finished, before = 0, 0, place.published()
+    kills, finished, before, latest = 0, 0, place.published(), 4.0
     while kills < 10:
         if finished == 1:
             place.add()
+            latest = 4.0
         llmsim.config(latency=0.2)
         with open(tmp_path / "log", "wb") as log:
             process = subprocess.Popen(
                 arguments("index", "--root", place.root), env=environment(), stdout=log, stderr=log
             )
             try:
-                process.wait(timeout=chosen.uniform(6, 24))
+                process.wait(timeout=chosen.uniform(1, latest))
                 assert process.returncode == 0, (tmp_path / "log").read_text()[-3000:]
                 finished += 1
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
                 kills += 1
+                latest *= 1.5
         now = place.published()
         assert before is None or now is not None
         before = now
