@@ -16,7 +16,7 @@ FIRST_GAPS = ((16, 0.02), (32, 0.01), (64, 0.005))
 #: Shares of the pace that was measured until a refusal: few calls tell it but roughly, and the first ones were let through on
 #: credit. Chosen by simulating limits of 120 and 1,200 a minute, with and without credit, at latencies of .2 to 5 s: 1 to 2 %
 #: of 240 to 1,500 calls are refused, and 95 % or more of the allowed pace is used.
-FIRST_SHARE, ROUGH_SHARE, SHARE = 0.7, 0.95, 0.97
+FIRST_SHARE, ROUGH_SHARE, SHARE = 0.5, 0.95, 0.97
 
 #: A pace that was measured over fewer calls is rough.
 ROUGH = 20

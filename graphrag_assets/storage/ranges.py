@@ -72,7 +72,9 @@ class RangeFile:
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> None:
         """Fetch some ranges, in place of those that were fetched before."""
         merged: list[list[int]] = []
-        for first, end in sorted(wanted):
+        for first, end in sorted(
+            place for place in wanted if place[0] < place[1]
+        ):  # a table without rows has empty ones
             if merged and first <= merged[-1][1]:
                 merged[-1][1] = max(end, merged[-1][1])
             else:

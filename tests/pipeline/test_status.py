@@ -32,6 +32,7 @@ pytestmark = pytest.mark.storage
 TEXTS = ("minutes/railway-board-2032-08-11.md", "notes/interview-edda-lindrow.md")
 
 
+@pytest.mark.local_disk  # of a workspace as init makes it
 @pytest.mark.timeout(600)
 def test_fast(tmp_path: Path) -> None:
     root = tmp_path / "new"

@@ -53,7 +53,7 @@ def opened(base: Path, llmsim: LlmSim, chat: dict[str, Any] | None = None, **set
         "model_provider": "openai",
         "api_base": llmsim.base,
         "api_key": KEY,
-        "timeout": 0.15,
+        "timeout": 0.4,
         "retry": {"max_retries": 1, "base_delay": 0.01, "max_delay": 0.02},
     }
     sections = ("local_search", "global_search", "drift_search", "basic_search")

@@ -86,3 +86,9 @@ def test_an_object_store_is_read_by_ranges(s3_server: S3Server, bucket: str) -> 
         {"name": f"n{i:04}", "list": [f"n{i:04}", str(i)]} for i in (0, 41, 59)
     ]
     assert table.take("name", ["n0007", "n9999"], ["rising"])["rising"].to_pylist() == [49]
+
+
+def test_columns_of_a_table_without_rows(s3_server: S3Server, bucket: str) -> None:
+    filesystem = open_filesystem(f"s3://{bucket}/empty", s3_server.endpoint_url)
+    filesystem.write("rows.parquet", parquet.to_bytes(TABLE.from_rows([]), TABLE))
+    assert parquet.read_table(filesystem, "rows.parquet", ["name", "rising"]).num_rows == 0
