@@ -52,7 +52,7 @@ $(REFERENCE)/.installed: tests/reference/requirements.lock
 	@touch $@
 
 reference: $(VENV)/.installed-dev $(REFERENCE)/.installed ## Let Microsoft GraphRAG's own code read and search our snapshots (installs it in .venv-reference)
-	GRAPHRAG_REFERENCE_PYTHON=$(CURDIR)/$(REFERENCE)/bin/python $(BIN)/python -m pytest tests/reference
+	GRAPHRAG_REFERENCE_PYTHON=$(CURDIR)/$(REFERENCE)/bin/python $(BIN)/python -m pytest tests/reference -n 2 --dist loadfile
 
 lint: $(VENV)/.installed-dev ## Check style and formatting
 	$(BIN)/ruff check .
