@@ -6,7 +6,7 @@ REFERENCE := .venv-reference
 ROOT ?= examples/demo
 PORT ?= 3000
 
-.PHONY: help install demo ui test test-slow test-soak test-all reference lint types check lock bench pictures clean
+.PHONY: help install demo ui test test-slow test-s3 test-soak test-all reference lint types check lock bench pictures clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -32,19 +32,20 @@ demo: $(VENV)/.installed ## Index the demo corpus without a key or a network, an
 ui: $(VENV)/.installed ## Open the Dagster UI (ROOT=folder of a workspace, PORT=3000)
 	$(BIN)/graphrag-assets ui --root $(ROOT) --port $(PORT)
 
-test: $(VENV)/.installed-dev ## Run the fast tests, those of storage on the local disk and on an S3 server
+test: $(VENV)/.installed-dev ## Run the fast tests
 	$(BIN)/python -m pytest -m "not slow and not soak" -n 2 --dist loadfile
-	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/unit -m "storage and not slow and not soak" -n 2 --dist loadfile
 
-test-slow: $(VENV)/.installed-dev ## Run the slow tests, and all of whole workspaces that store on an S3 server
+test-slow: $(VENV)/.installed-dev ## Run the slow tests, and the unit tests of storage a second time on an S3 server
 	$(BIN)/python -m pytest -m "slow and not soak" -n 2 --dist loadfile
-	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/unit -m "storage and slow and not soak" -n 2 --dist loadfile
+	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/unit -m "storage and not soak" -n 2 --dist loadfile
+
+test-s3: $(VENV)/.installed-dev ## Run the tests of whole workspaces a second time, with their index on an S3 server
 	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/pipeline -m "storage and not slow and not soak" -n 2 --dist loadfile
 
 test-soak: $(VENV)/.installed-dev ## Run for an hour: many random changes, a crash at every write, fifty killed runs
 	$(BIN)/python -m pytest -m soak
 
-test-all: test test-slow ## Run all tests
+test-all: test test-slow test-s3 ## Run all tests
 
 $(REFERENCE)/.installed: tests/reference/requirements.lock
 	@test -x $(REFERENCE)/bin/python || "$(PYTHON)" -m venv $(REFERENCE)
