@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -33,6 +31,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench.competitor import prepare
 from bench.index import REFERENCE
 from bench.measure import Run, markdown, measured
 from bench.simulator import Simulator
@@ -214,19 +213,7 @@ def bench_competitor(simulator: Simulator, texts: Mapping[str, str], venv: Path)
     most, last = split(texts)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        graphrag = str(venv / "bin" / "graphrag")
-        init = [graphrag, "init", "--root", str(root), "--model", "simulated", "--embedding", "simulated-embedding"]
-        subprocess.run(init, check=True, capture_output=True)
-        settings = yaml.safe_load(
-            (root / "settings.yaml").read_text(encoding="utf-8").replace("${GRAPHRAG_API_KEY}", "none")
-        )
-        for section in ("completion_models", "embedding_models"):
-            for entry in settings[section].values():
-                entry["api_base"] = f"{simulator.url}/v1"
-        settings["vector_store"]["vector_size"] = 1536
-        (root / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-        shutil.rmtree(root / "input", ignore_errors=True)
-        (root / "input").mkdir()
+        graphrag = prepare(root, venv, simulator.url)
         for file in most:
             (root / "input" / file).write_text(texts[file], encoding="utf-8")
         first: Run | None = None

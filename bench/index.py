@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench.competitor import prepare
 from bench.measure import Run, markdown, measured
 from bench.simulator import Simulator
 from bench.texts import make_text
@@ -94,19 +94,7 @@ def bench_competitor(simulator: Simulator, venv: Path, size: float, latency: flo
     """Microsoft GraphRAG from its own venv, its default settings but for endpoint, slots and vector size."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        graphrag = str(venv / "bin" / "graphrag")
-        init = [graphrag, "init", "--root", str(root), "--model", "simulated", "--embedding", "simulated-embedding"]
-        subprocess.run(init, check=True, capture_output=True)
-        settings = yaml.safe_load(
-            (root / "settings.yaml").read_text(encoding="utf-8").replace("${GRAPHRAG_API_KEY}", "none")
-        )
-        for section in ("completion_models", "embedding_models"):
-            for entry in settings[section].values():
-                entry["api_base"] = f"{simulator.url}/v1"
-        settings["concurrent_requests"] = slots
-        settings["vector_store"]["vector_size"] = 1536
-        (root / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-        (root / "input").mkdir(exist_ok=True)
+        graphrag = prepare(root, venv, simulator.url, concurrent_requests=slots)
         (root / "input" / "text.txt").write_text(make_text(int(size * 1_000_000)), encoding="utf-8")
         simulator.reset(latency=latency)
         command = [graphrag, "index", "--root", str(root), "--skip-validation"]
