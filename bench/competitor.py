@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+REFERENCE = Path(__file__).resolve().parent.parent / ".venv-reference"
+
+
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options of a measurement, with those that all of them have: competitor and json."""
+    parser.add_argument(
+        "--competitor",
+        type=Path,
+        nargs="?",
+        const=REFERENCE,
+        help="also Microsoft GraphRAG, from this venv (.venv-reference where none is named)",
+    )
+    parser.add_argument("--json", type=Path, help="also write the rows to this file, after each run")
+    options = parser.parse_args()
+    if options.competitor and not (options.competitor / "bin" / "graphrag").exists():
+        parser.error(f"{options.competitor} has no bin/graphrag; make it with: make reference")
+    return options
 
 
 def prepare(root: Path, venv: Path, url: str, **settings: Any) -> str:

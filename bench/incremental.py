@@ -31,8 +31,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.competitor import prepare
-from bench.index import REFERENCE
+from bench.competitor import parse, prepare
 from bench.measure import Run, markdown, measured
 from bench.simulator import Simulator
 from bench.texts import documents, make_text
@@ -242,17 +241,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, help="take only so many documents (generated text: 60)")
     parser.add_argument("--size", type=float, default=0.2, help="MB of generated text")
     parser.add_argument("--chunkers", nargs="+", default=["tokens", "stable"], help="the first one does all steps")
-    parser.add_argument(
-        "--competitor",
-        type=Path,
-        nargs="?",
-        const=REFERENCE,
-        help="also Microsoft GraphRAG, from this venv (.venv-reference where none is named)",
-    )
-    parser.add_argument("--json", type=Path, help="also write the rows to this file, after each run")
-    options = parser.parse_args()
-    if options.competitor and not (options.competitor / "bin" / "graphrag").exists():
-        parser.error(f"{options.competitor} has no bin/graphrag; make it with: make reference")
+    options = parse(parser)
     texts = corpus(options)
     print(f"{len(texts)} documents, {sum(map(len, texts.values())):,} characters", file=sys.stderr)
     rows: list[dict[str, Any]] = []

@@ -27,12 +27,10 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.competitor import prepare
+from bench.competitor import parse, prepare
 from bench.measure import Run, markdown, measured
 from bench.simulator import Simulator
 from bench.texts import make_text
-
-REFERENCE = Path(__file__).resolve().parent.parent / ".venv-reference"
 
 
 def write_workspace(root: Path, text: str, url: str, slots: int) -> None:
@@ -137,17 +135,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=numbers, default=[0.2], help="sizes of the text in MB, comma separated")
     parser.add_argument("--latency", type=numbers, default=[0.0], help="seconds that a call takes, comma separated")
     parser.add_argument("--slots", type=counts, default=[25], help="calls in flight, comma separated")
-    parser.add_argument(
-        "--competitor",
-        type=Path,
-        nargs="?",
-        const=REFERENCE,
-        help="also Microsoft GraphRAG, from this venv (.venv-reference where none is named)",
-    )
-    parser.add_argument("--json", type=Path, help="also write the rows to this file, after each run")
-    options = parser.parse_args()
-    if options.competitor and not (options.competitor / "bin" / "graphrag").exists():
-        parser.error(f"{options.competitor} has no bin/graphrag; make it with: make reference")
+    options = parse(parser)
     rows: list[dict[str, Any]] = []
     for line in bench(options):
         rows.append(line)
