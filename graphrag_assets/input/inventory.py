@@ -25,6 +25,9 @@ from graphrag_assets.storage.filesystem import FileInfo, FileSystem
 from graphrag_assets.storage.ranges import Readable, reading_ahead
 from graphrag_assets.storage.tables import INPUT_FILES, INPUT_INVENTORY, REJECTED_INPUTS
 
+#: Files up to this size are read ahead, where that pays.
+SMALL = 4_000_000
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -76,10 +79,6 @@ def _unchanged(info: FileInfo, seen: Mapping[str, object] | None) -> bool:
     if seen is None or info.size != seen["size"]:
         return False
     return _tag(info) == seen["etag"] if _tag(info) or seen["etag"] else info.modified == seen["modified"]
-
-
-#: Files up to this size are read ahead, where that pays.
-SMALL = 4_000_000
 
 
 def _is_small(info: FileInfo) -> bool:

@@ -35,9 +35,9 @@ from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.llm.vectors import Vectors
 from graphrag_assets.plan.asking import GLEANINGS, Supposing
 from graphrag_assets.plan.corpus import Texts, communities_of, graph_tables, reports_of
+from graphrag_assets.plan.duration import seconds_of
 from graphrag_assets.plan.figures import Plan, StagePlan
 from graphrag_assets.plan.history import history_of
-from graphrag_assets.plan.pace import seconds_of
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import Manifest, is_kept
