@@ -115,6 +115,16 @@ def check_models(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
                 (use.stage, use.key),
                 f"{use.section} has no entry {use.model_id!r}, it has {', '.join(sorted(entries))}{hint}",
             )
+    for model_id, entry in settings.completion_models.items():
+        if (other := entry.fallback_model_id) is not None and (
+            other == model_id or other not in settings.completion_models
+        ):
+            others = sorted(settings.completion_models.keys() - {model_id})
+            wrong = "names its own entry" if other == model_id else f"completion_models has no entry {other!r}"
+            yield (
+                ("completion_models", model_id, "fallback_model_id"),
+                f"{wrong}; others are {', '.join(others) or 'none'}",
+            )
     for section in ("completion_models", "embedding_models"):
         for model_id, entry in getattr(settings, section).items():
             for key, message in _check_entry(entry):
@@ -164,7 +174,13 @@ def key_variable(provider: str) -> str:
 
 def missing_keys(settings: Settings) -> list[Notice]:
     """One notice for each used model whose key is missing or empty."""
-    used = sorted({(use.section, use.model_id) for use in model_uses(settings)})
+    uses = {(use.section, use.model_id) for use in model_uses(settings)}
+    following = {
+        entry.fallback_model_id
+        for section, model_id in uses
+        if section == "completion_models" and (entry := settings.completion_models.get(model_id)) is not None
+    }
+    used = sorted(uses | {("completion_models", model_id) for model_id in following if model_id is not None})
     notices = []
     for section, model_id in used:
         entry = getattr(settings, section).get(model_id)

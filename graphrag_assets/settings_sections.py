@@ -87,7 +87,13 @@ class ModelSettings(Section):
         description="direct: plain HTTP, OpenAI-compatible; litellm: through LiteLLM; auto: direct where the provider speaks it.",
     )
     answer_attempts: int = Field(
-        3, gt=0, description="Answers asked for until one can be used (an empty one, or one that cannot be parsed)."
+        4,
+        gt=0,
+        description="Answers asked for until one can be used (not an empty one, or one that cannot be parsed); the last time, "
+        "the model is told what was wrong.",
+    )
+    fallback_model_id: str | None = Field(
+        None, description="Entry of completion_models that is asked where this one gave no usable answer."
     )
     document_prefix: str = Field(
         "", description="Written before each text to embed, for embedding models that want it (such as 'passage: ')."

@@ -138,6 +138,7 @@ def usage_metadata(usage: dict[str, StageUsage]) -> dict[str, Any]:
             f"{stage}/prompt_tokens": used.prompt_tokens,
             f"{stage}/completion_tokens": used.completion_tokens,
         }
+        metadata |= {f"{stage}/recovered_{step}": counts["recovered"] for step, counts in used.ladder.items()}
         if used.usd is not None:
             metadata[f"{stage}/cost_usd"] = round(used.usd, 6)
     return metadata

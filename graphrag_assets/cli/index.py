@@ -167,7 +167,8 @@ def usage_json(usage: dict[str, Any]) -> dict[str, Any]:
     """LLM usage as the JSON contract has it: totals, and the same by stage."""
     names = ("calls", "cached", "prompt_tokens", "completion_tokens", "usd")
     by_stage = {
-        stage: {name: getattr(used, name) for name in names} | {"unpriced_calls": used.unpriced_calls}
+        stage: {name: getattr(used, name) for name in names}
+        | {"unpriced_calls": used.unpriced_calls, "failed": used.failed, "ladder": used.ladder}
         for stage, used in sorted(usage.items())
     }
     totals: dict[str, Any] = {name: sum(stage[name] or 0 for stage in by_stage.values()) for name in names}

@@ -28,10 +28,18 @@ class AnswerError(Exception):
         answer: The last raw answer, empty if there was none.
         passing: Whether there was no answer at all for a reason that may pass, such as a busy server; an answer that
             could not be used is likely to come again.
+        too_long: Whether a smaller input may help: the answer was cut, or the prompt is longer than the model can read.
     """
 
     def __init__(
-        self, status: AnswerStatus, reason: str, attempts: int = 1, answer: str = "", *, passing: bool = False
+        self,
+        status: AnswerStatus,
+        reason: str,
+        attempts: int = 1,
+        answer: str = "",
+        *,
+        passing: bool = False,
+        too_long: bool = False,
     ) -> None:
         super().__init__(f"{status}: {reason}")
         self.status: AnswerStatus = status
@@ -39,6 +47,7 @@ class AnswerError(Exception):
         self.attempts = attempts
         self.answer = answer
         self.passing = passing
+        self.too_long = too_long
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,7 @@ class Ask(Protocol):
         schema: Mapping[str, Any] | None = None,
         row: str = "",
         partial: bool = False,
+        smaller: bool = False,
     ) -> Reply[T]:
         """Ask once, and again while the answer cannot be used.
 
@@ -79,6 +89,8 @@ class Ask(Protocol):
             schema: JSON schema of the answer, for models that support structured output.
             row: Id of the row that the call serves, for the accounts; several are joined by line breaks.
             partial: Take a cut answer where the parser accepts it, after asking again did not help.
+            smaller: The caller can ask with less, and wants to be told that the input is too long rather than have another
+                model asked, or part of an answer.
 
         Raises:
             AnswerError: No usable answer.

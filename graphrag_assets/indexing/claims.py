@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from graphrag_assets.indexing.asking import Ask
-from graphrag_assets.indexing.gleaning import Status, converse
+from graphrag_assets.indexing.gleaning import Conversation, Status, converse, converse_in_parts
 from graphrag_assets.indexing.tuples import DELIMITER, Record, read_claim_records
 from graphrag_assets.text.dates import iso_date
 from graphrag_assets.text.names import canonical_title, is_named_in
@@ -64,6 +64,11 @@ class ClaimAnswer:
     cut: bool = False
     dropped: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def unended(self) -> bool:
+        """Whether it holds claims and does not say that they are all."""
+        return bool(self.claims) and not self.ended
+
 
 @dataclass
 class ClaimExtraction:
@@ -76,6 +81,7 @@ class ClaimExtraction:
         attempts: Answers that were asked for; 0 when all came from the cache.
         passing: Whether something was not answered for a reason that may pass, so that another run may get more.
         dropped: What the answers held that could not be used, counted by reason.
+        parts: In how many parts the text was read.
     """
 
     claims: list[Row] = field(default_factory=list)
@@ -84,6 +90,7 @@ class ClaimExtraction:
     attempts: int = 0
     passing: bool = False
     dropped: dict[str, int] = field(default_factory=dict)
+    parts: int = 1
 
 
 async def extract_claims(
@@ -111,23 +118,26 @@ async def extract_claims(
         max_gleanings: Further questions for what was missed.
         row: Id of the text unit.
     """
-    variables = {
-        "entity_specs": ", ".join(entity_specs),
-        "claim_description": claim_description,
-        "input_text": text.strip(),
-    }
-    said = await converse(
-        ask,
-        render(prompt, variables),
-        parse=read_claims,
-        salvage=salvage_claims,
-        max_gleanings=max_gleanings,
-        continue_prompt=continue_prompt,
-        loop_prompt=loop_prompt,
-        row=row,
-    )
+    variables = {"entity_specs": ", ".join(entity_specs), "claim_description": claim_description}
+
+    async def talk(part: str, smaller: bool) -> Conversation[ClaimAnswer]:
+        return await converse(
+            ask,
+            render(prompt, {**variables, "input_text": part}),
+            parse=read_claims,
+            salvage=salvage_claims,
+            max_gleanings=max_gleanings,
+            continue_prompt=continue_prompt,
+            loop_prompt=loop_prompt,
+            row=row,
+            smaller=smaller,
+        )
+
+    said = await converse_in_parts(text.strip(), talk)
     examples = example_subjects(prompt)
-    merged = merge_claims((without_echoes(answer, text, examples) for answer in said.answers), row)
+    answers = (without_echoes(answer, part, examples) for part, each in said.conversations for answer in each.answers)
+    merged = merge_claims(answers, row)
+    merged.parts = said.count
     merged.attempts, merged.reason, merged.passing = said.attempts, said.reason, said.passing
     merged.status = "empty" if said.status == "ok" and not merged.claims else said.status
     return merged

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from graphrag_assets.indexing.asking import Ask
-from graphrag_assets.indexing.gleaning import Status, converse
+from graphrag_assets.indexing.gleaning import Conversation, Status, converse, converse_in_parts
 from graphrag_assets.indexing.graph_answers import (
     GRAPH_SCHEMA,
     GraphAnswer,
@@ -42,6 +42,7 @@ class Extraction:
         attempts: Answers that were asked for; 0 when all came from the cache.
         passing: Whether something was not answered for a reason that may pass, so that another run may get more.
         dropped: What the answers held that could not be used, counted by reason.
+        parts: In how many parts the text was read.
     """
 
     entities: list[Row] = field(default_factory=list)
@@ -51,6 +52,7 @@ class Extraction:
     attempts: int = 0
     passing: bool = False
     dropped: dict[str, int] = field(default_factory=dict)
+    parts: int = 1
 
 
 async def extract_graph(
@@ -78,22 +80,27 @@ async def extract_graph(
         format: Answer format that the prompt asks for; an answer in the other one is read as well.
         row: Id of the text unit.
     """
-    variables = {"entity_types": ",".join(entity_types), "input_text": text.strip()}
-    said = await converse(
-        ask,
-        render(prompt, variables),
-        parse=read_answer,
-        salvage=salvage,
-        max_gleanings=max_gleanings,
-        continue_prompt=continue_prompt,
-        loop_prompt=loop_prompt,
-        schema=GRAPH_SCHEMA if format == "json" else None,
-        row=row,
-    )
+
+    async def talk(part: str, smaller: bool) -> Conversation[GraphAnswer]:
+        return await converse(
+            ask,
+            render(prompt, {"entity_types": ",".join(entity_types), "input_text": part}),
+            parse=read_answer,
+            salvage=salvage,
+            max_gleanings=max_gleanings,
+            continue_prompt=continue_prompt,
+            loop_prompt=loop_prompt,
+            schema=GRAPH_SCHEMA if format == "json" else None,
+            row=row,
+            smaller=smaller,
+        )
+
+    said = await converse_in_parts(text.strip(), talk)
     examples = example_titles(prompt)
-    merged = merge_answers((without_echoes(answer, text, examples) for answer in said.answers), row)
+    answers = (without_echoes(answer, part, examples) for part, each in said.conversations for answer in each.answers)
+    merged = merge_answers(answers, row)
     merged.attempts, merged.reason, merged.passing = said.attempts, said.reason, said.passing
-    merged.status = said.status
+    merged.status, merged.parts = said.status, said.count
     if said.status == "ok" and not merged.entities:
         merged.status, merged.reason = "empty", said.reason or "the model found no entity"
     return merged

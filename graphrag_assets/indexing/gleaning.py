@@ -8,12 +8,13 @@ a failure after the first answer costs only what would have come after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message, Reply
 from graphrag_assets.text.refusals import is_refusal
+from graphrag_assets.text.sentences import sentences
 
 T = TypeVar("T")
 
@@ -41,6 +42,86 @@ class Conversation(Generic[T]):
     passing: bool = False
 
 
+#: How often a text is halved: into eight parts at most.
+MOST_HALVINGS = 3
+#: A text with fewer characters is not halved.
+LEAST_CHARACTERS = 400
+
+
+#: Has the conversation about a text; whether it may ask to be asked with less.
+Talk = Callable[[str, bool], Awaitable[Conversation[T]]]
+
+
+@dataclass
+class Parts(Generic[T]):
+    """Conversations about a text, or about its parts where it was too long for the model.
+
+    Args:
+        conversations: Parts of the text in their order, each with its conversation.
+        status: As of a conversation; of several parts, truncated where one of them gave nothing.
+        reason: What went wrong, in one line.
+        attempts: Answers that were asked for.
+        passing: Whether something was not answered for a reason that may pass.
+    """
+
+    conversations: list[tuple[str, Conversation[T]]]
+    status: Status
+    reason: str
+    attempts: int
+    passing: bool
+
+    @property
+    def count(self) -> int:
+        """Number of parts; 1 where the text was asked about as a whole."""
+        return len(self.conversations)
+
+
+async def converse_in_parts(text: str, talk: Talk[T]) -> Parts[T]:
+    """Ask about a text, and about its halves where the answer was cut or the text is longer than the model can read.
+
+    Args:
+        text: The text unit.
+        talk: Asks about a text.
+    """
+    too_long: list[AnswerError] = []
+    found = await _in_parts(text, talk, MOST_HALVINGS, too_long)
+    said = [conversation for _, conversation in found]
+    attempts = sum(each.attempts for each in said) + sum(error.attempts for error in too_long)
+    passing = any(each.passing for each in said)
+    if not too_long:
+        return Parts(found, said[0].status, said[0].reason, attempts, passing)
+    reasons = [f"read in {len(found)} parts, since {too_long[0].reason}"]
+    reasons += [f"part {i}: {each.reason}" for i, each in enumerate(said, start=1) if each.reason]
+    lost = [each.status for each in said if each.status != "ok"]
+    status: Status = "ok" if not lost else lost[0] if not any(each.answers for each in said) else "truncated"
+    return Parts(found, status, "; ".join(reasons), attempts, passing)
+
+
+async def _in_parts(
+    text: str, talk: Talk[T], halvings: int, too_long: list[AnswerError]
+) -> list[tuple[str, Conversation[T]]]:
+    halves = halve(text) if halvings else ()
+    try:
+        return [(text, await talk(text, bool(halves)))]
+    except AnswerError as error:  # only where smaller is allowed
+        too_long.append(error)
+    return [part for half in halves for part in await _in_parts(half, talk, halvings - 1, too_long)]
+
+
+def halve(text: str) -> tuple[str, ...]:
+    """Two parts of a text, cut at the end of the sentence that is nearest to its middle; none where it is too short."""
+    middle = len(text) // 2
+    if len(text) < LEAST_CHARACTERS:
+        return ()
+    ends = [end for _, end in sentences(text)] or [middle]
+    cut = min(ends, key=lambda end: (abs(end - middle), end))
+    if not len(text) // 4 <= cut <= len(text) * 3 // 4:  # one long sentence: between two words, else anywhere
+        space = re.compile(r"\s").search(text, middle)
+        cut = space.start() if space and space.start() <= len(text) * 3 // 4 else middle
+    halves = (text[:cut].strip(), text[cut:].strip())
+    return halves if all(halves) else ()
+
+
 async def converse(
     ask: Ask,
     question: str,
@@ -52,6 +133,7 @@ async def converse(
     loop_prompt: str,
     schema: Mapping[str, Any] | None = None,
     row: str = "",
+    smaller: bool = False,
 ) -> Conversation[T]:
     """Ask, and glean.
 
@@ -65,12 +147,18 @@ async def converse(
         loop_prompt: Asks whether there is more, to be answered by Y or N.
         schema: JSON schema of the answers, where they are JSON.
         row: Id of the text unit, for the accounts.
+        smaller: Whether the caller can ask with less.
+
+    Raises:
+        AnswerError: It should, since the answer was cut or the prompt is too long; only with ``smaller``.
     """
     said: Conversation[T] = Conversation()
     messages: list[Message] = [{"role": "user", "content": question}]
     try:
-        reply = await ask(messages, parse, schema=schema, row=row, partial=True)
+        reply = await ask(messages, parse, schema=schema, row=row, partial=True, smaller=smaller)
     except AnswerError as error:
+        if smaller and error.too_long:
+            raise
         return _salvaged(error, salvage)
     _add(said, reply)
     if reply.truncated:

@@ -131,6 +131,11 @@ class GraphAnswer:
         """Whether it holds any record."""
         return bool(self.entities or self.relationships)
 
+    @property
+    def unended(self) -> bool:
+        """Whether it holds records and does not say that they are all."""
+        return bool(self) and not self.ended
+
 
 def parse_tuples(answer: str) -> GraphAnswer:
     """Read an answer in the tuple format; never fails, what is no record is left out.

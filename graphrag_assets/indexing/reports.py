@@ -12,6 +12,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from graphrag_assets import ids
@@ -38,6 +39,9 @@ Row = Mapping[str, Any]
 #: Findings of a stand-in, one per leading member; all further members share one more.
 _STAND_IN_FINDINGS = 9
 
+#: How often a context is halved.
+MOST_HALVINGS = 3
+
 
 @dataclass(frozen=True)
 class Reports:
@@ -53,6 +57,7 @@ class Reports:
         trimmed: Rows that were left out of contexts, by section.
         dropped_citations: Cited ids that the model made up.
         added_conflicts: Findings on contradictions that the model did not mention.
+        smaller: Reports that were written from a smaller context, since the whole was too long for the model.
     """
 
     rows: list[dict[str, Any]]
@@ -64,6 +69,7 @@ class Reports:
     trimmed: Mapping[str, int] = field(default_factory=dict)
     dropped_citations: int = 0
     added_conflicts: int = 0
+    smaller: int = 0
 
 
 async def write_reports(
@@ -154,6 +160,7 @@ class _Written:
     dropped_citations: int = 0
     added_conflicts: int = 0
     passing: bool = False
+    smaller: bool = False
 
 
 def _summary(results: Sequence[_Written]) -> Reports:
@@ -172,6 +179,7 @@ def _summary(results: Sequence[_Written]) -> Reports:
         trimmed=dict(sorted(trimmed.items())),
         dropped_citations=sum(result.dropped_citations for result in results),
         added_conflicts=sum(result.added_conflicts for result in results),
+        smaller=sum(result.smaller for result in results),
     )
 
 
@@ -260,7 +268,8 @@ class _Writer:
         """Write, carry over or stand in for the report on a community whose children have theirs."""
         members, inside = self.sources.members(community), self.sources.inside(community)
         claims, conflicts = self.sources.about(members)
-        context = build_context(
+        build = partial(
+            build_context,
             members,
             inside,
             claims,
@@ -268,15 +277,15 @@ class _Writer:
             conflicts,
             sub_members={child: self.sources.titles(child) for child in community["children"]},
             count_tokens=self.count_tokens,
-            max_tokens=self.max_input_length,
         )
+        context = build(max_tokens=self.max_input_length)
         input_hash = ids.digest_json([self.prompt, self.model, self.max_length, context.text, context.ids])
         fitted = (context.trimmed, len(context.substituted))
         earlier = self.previous.get(ids.report_id(community["id"], input_hash))
         if earlier is not None and earlier["status"] == "ok":
             return _Written(_carried_over(earlier, community), True, *fitted)
         try:
-            report = await self._ask(community, context)
+            report, context, smaller = await self._ask_smaller(community, context, build)
         except AnswerError as error:
             stand_in = self._stand_in(members, inside, conflicts, error.reason)
             row = report_row(
@@ -293,9 +302,29 @@ class _Writer:
         told = [conflict_finding(conflict, readable(conflict.title)) for conflict in missing]
         report = replace(report, findings=(*report.findings, *told))
         row = report_row(community, report, input_hash=input_hash, extractive=False)
-        return _Written(row, False, *fitted, dropped, len(told))
+        return _Written(row, False, *fitted, dropped, len(told), smaller=smaller)
 
-    async def _ask(self, community: Row, context: ReportContext) -> Report:
+    async def _ask_smaller(
+        self, community: Row, context: ReportContext, build: Callable[..., ReportContext]
+    ) -> tuple[Report, ReportContext, bool]:
+        """A report, its context, and whether that is a smaller one.
+
+        It is halved, with what matters least left out, where the context is longer than the model can read, or its answer
+        was cut.
+        """
+        for halvings in range(MOST_HALVINGS):
+            try:
+                return await self._ask(community, context, smaller=True), context, halvings > 0
+            except AnswerError as error:
+                if not error.too_long:
+                    raise
+            half = build(max_tokens=self.count_tokens(context.text) // 2)
+            if not half.text:
+                break
+            context = half
+        return await self._ask(community, context), context, True
+
+    async def _ask(self, community: Row, context: ReportContext, *, smaller: bool = False) -> Report:
         if not context.text:
             raise AnswerError(
                 "failed",
@@ -305,7 +334,7 @@ class _Writer:
             )
         content = render(self.prompt, {"input_text": context.text, "max_report_length": str(self.max_length)})
         messages = [{"role": "user", "content": content}]
-        reply = await self.ask(messages, parse_report, schema=REPORT_SCHEMA, row=community["id"])
+        reply = await self.ask(messages, parse_report, schema=REPORT_SCHEMA, row=community["id"], smaller=smaller)
         return reply.value
 
     def _stand_in(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphrag_assets.indexing.asking import AnswerError, Ask
 from graphrag_assets.text.names import clean_text
@@ -31,12 +31,14 @@ class Summary:
         failed: Why it is not a summary but a selection of the descriptions; empty when it is one.
         calls: Rounds that were asked for.
         passing: Whether it failed for a reason that may pass.
+        smaller: Whether it was made in smaller rounds, since the model could not read as much as the settings allow.
     """
 
     text: str
     failed: str = ""
     calls: int = 0
     passing: bool = False
+    smaller: bool = False
 
 
 async def summarize(
@@ -96,8 +98,22 @@ async def summarize(
         listed = json.dumps(taken, ensure_ascii=False)
         question = render(prompt, {**variables, "description_list": listed})
         try:
-            reply = await ask([{"role": "user", "content": question}], read, row=row)
+            halvable = room // 2 >= _LEAST_ROOM and len(taken) > 2
+            reply = await ask([{"role": "user", "content": question}], read, row=row, smaller=halvable)
         except AnswerError as error:
+            if error.too_long and halvable:
+                made = await summarize(
+                    name,
+                    distinct,
+                    ask,
+                    prompt=prompt,
+                    max_input_tokens=count_tokens(bare) + room // 2,
+                    max_length=max_length,
+                    count_tokens=count_tokens,
+                    truncate=truncate,
+                    row=row,
+                )
+                return replace(made, smaller=True)
             return Summary(
                 _selection(distinct, room, count_tokens, truncate),
                 f"{error.status}: {error.reason}",

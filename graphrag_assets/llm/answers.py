@@ -27,6 +27,11 @@ T = TypeVar("T")
 #: A stored answer, and what its making took where that is known.
 _Found = tuple[Reply[T], Making | None]
 
+_CUT = "the answer was cut at the token limit"
+
+#: Questions that a model answers twice without end mark, and none with one, before it counts as one that writes none.
+ANSWERS_WITHOUT_END = 3
+
 #: Longest reason in an error or in a hint to the model, in characters.
 MAX_REASON = 300
 
@@ -82,8 +87,11 @@ class _Attempt(Generic[T]):
         reason: The same in words.
         reply: The usable answer.
         final: True where asking again is pointless.
-        told: True where the reason is the parser's and may help the model.
+        told: True where the reason may help the model.
         passing: True where there was no answer for a reason that may pass.
+        too_long: True where a smaller input may help.
+        step: How this answer was asked for: asked_again or asked_with_error; empty at first.
+        unended: What can be read of an answer without the end mark that was asked for: it may have been cut.
     """
 
     text: str
@@ -93,6 +101,9 @@ class _Attempt(Generic[T]):
     final: bool = False
     told: bool = False
     passing: bool = False
+    too_long: bool = False
+    step: str = ""
+    unended: Reply[T] | None = None
 
 
 class Answers:
@@ -107,9 +118,10 @@ class Answers:
         self.calls = calls
         self._cache = cache
         self._flights: dict[bytes, asyncio.Future[_Outcome]] = {}
+        self._with_end = self._without_end = 0
         self._structured = calls.facts.structured_output
         self._identity = {**calls.identity, "structured": self._structured}
-        self._model = f"{calls.settings.model_provider}/{calls.settings.model}"
+        self.model = f"{calls.settings.model_provider}/{calls.settings.model}"
 
     async def ask(
         self,
@@ -120,6 +132,7 @@ class Answers:
         schema: Mapping[str, Any] | None = None,
         row: str = "",
         partial: bool = False,
+        smaller: bool = False,
     ) -> Reply[T]:
         """See :class:`graphrag_assets.indexing.asking.Ask`.
 
@@ -130,13 +143,14 @@ class Answers:
             schema: JSON schema of the answer.
             row: Id of the row that the question serves; several are joined by line breaks.
             partial: Take a cut answer where the parser accepts it.
+            smaller: Of a cut answer, no part is wanted, since the caller can ask with less.
 
         Raises:
             AnswerError: No usable answer.
             GatewayError: The model cannot be used.
         """
         question = self._question(messages, schema)
-        account = booking.account
+        account, partial = booking.account, partial and not smaller
         found = await self._cached(question, parse)
         found = found or await self._from_flight(question, account, parse, partial)
         if found is not None:
@@ -186,7 +200,7 @@ class Answers:
         return question.key, found[0] if found else None
 
     def _about(self, booking: Booking, messages: Sequence[Message], row: str) -> About:
-        return About(booking.stage, row, self._model, booking.prompts.version(messages), (len(messages) + 1) // 2)
+        return About(booking.stage, row, self.model, booking.prompts.version(messages), (len(messages) + 1) // 2)
 
     def _question(self, messages: Sequence[Message], schema: Mapping[str, Any] | None) -> _Question:
         sent = [{"role": message["role"], "content": message["content"]} for message in messages]
@@ -212,10 +226,10 @@ class Answers:
             outcome = await asyncio.shield(flight)
             error = outcome.error
             if outcome.truncated and not partial:
-                error = AnswerError("truncated", "the answer was cut at the token limit", answer=outcome.text or "")
+                error = AnswerError("truncated", _CUT, answer=outcome.text or "", too_long=True)
             if error is not None:
                 account.failed += 1
-                raise AnswerError(error.status, error.reason, error.attempts, error.answer, passing=error.passing)
+                raise copied(error)
             if outcome.text is not None:
                 try:
                     reply = Reply(parse(outcome.text), outcome.text, attempts=0, truncated=outcome.truncated)
@@ -233,15 +247,21 @@ class Answers:
             attempt = await self._attempt(account, question, parse, tries)
             tries.append(attempt)
             if attempt.reply is not None:
-                return attempt.reply
+                break
+        last = tries[-1]
+        reply = last.reply or _longest(tries)
+        _book(account, tries, reply)
+        if reply is not None:
+            return reply
         if partial and (cut := [a.text for a in tries if a.status == "truncated" and a.text]):
             longest = max(cut, key=len)
             try:
-                return Reply(parse(longest), longest, len(tries), truncated=True)
+                value = parse(longest)
+                account.step("part_kept", recovered=True)
+                return Reply(value, longest, len(tries), truncated=True)
             except ValueError:
                 pass
-        last = tries[-1]
-        raise AnswerError(last.status, last.reason, len(tries), last.text, passing=last.passing)
+        raise AnswerError(last.status, last.reason, len(tries), last.text, passing=last.passing, too_long=last.too_long)
 
     def _again(self, tries: Sequence[_Attempt[T]]) -> bool:
         """Whether to ask once more: neither cut nor refused answers are asked for more than twice."""
@@ -254,10 +274,16 @@ class Answers:
         self, account: StageUsage, question: _Question, parse: Callable[[str], T], tries: Sequence[_Attempt[T]]
     ) -> _Attempt[T]:
         """Ask once, and judge the answer."""
-        messages, parameters = self._hinted(question.messages, tries), self._more_tokens(tries)
+        told = self._is_told(tries)
+        messages = _hinted(question.messages, tries[-1].reason) if told else question.messages
+        parameters = self._more_tokens(tries)
+        step = "asked_with_error" if told else "asked_again" if tries else ""
         sent = [message["content"] for message in messages]
         if question.schema is not None:
             sent.append(dumps(question.schema).decode())
+
+        if over := self.calls.window.over(sent):
+            return _Attempt("", "failed", over, final=True, too_long=True, step=step)
 
         async def call(allowed: Mapping[str, Any]) -> ChatAnswer:
             return await self.calls.client.chat(messages, allowed, question.schema)
@@ -265,36 +291,63 @@ class Answers:
         try:
             answer = await self.calls.send(account, sent, call, parameters=parameters, repeat=bool(tries))
         except PassingError as error:
-            return _Attempt("", "failed", f"no answer after all repeats, last: {error}", final=True, passing=True)
+            reason = f"no answer after all repeats, last: {error}"
+            return _Attempt("", "failed", reason, final=True, passing=True, step=step)
         except PermanentError as error:
-            if error.kind == "content_filter":
-                return _Attempt("", "refused", "the provider's content filter stopped the question", final=True)
-            reason = "the prompt is longer than the model's context: " if error.kind == "context_length" else ""
-            return _Attempt("", "failed", f"{reason}{error}", final=True)
+            return self._not_answered(error, sent, step)
         text = strip_reasoning(answer.text or "")
         if answer.refusal or answer.finish == "content_filter":
-            return _Attempt(text, "refused", "the model refused to answer")
+            return _Attempt(text, "refused", "the model refused to answer", step=step)
+        if cut := self.calls.window.silently_cut(sent, answer.usage.prompt if answer.usage else 0):
+            return _Attempt(text, "failed", cut, final=True, too_long=True, step=step)
         if answer.finish == "length":
-            return _Attempt(text, "truncated", "the answer was cut at the token limit")
+            return _Attempt(text, "truncated", _CUT, too_long=True, step=step)
         if not text:
-            return _Attempt(text, "failed", "the answer was empty")
+            return _Attempt(text, "failed", "the answer was empty", told=True, step=step)
         try:
-            return _Attempt(text, reply=Reply(parse(text), text, len(tries) + 1))
+            return self._judged(Reply(parse(text), text, len(tries) + 1), tries, step)
         except ValueError as error:
             refused = getattr(error, "status", None) == "refused"
-            return _Attempt(text, "refused" if refused else "failed", _one_line(str(error)), told=True)
+            return _Attempt(text, "refused" if refused else "failed", _one_line(str(error)), told=True, step=step)
 
-    def _hinted(self, messages: list[dict[str, str]], tries: Sequence[_Attempt[T]]) -> list[dict[str, str]]:
-        """The conversation, with the parser's objection where asking alike again cannot help.
+    def _judged(self, reply: Reply[T], tries: Sequence[_Attempt[T]], step: str) -> _Attempt[T]:
+        """A readable answer; one without the end mark that was asked for is taken when it comes a second time.
 
-        That is at temperature 0, once the same useless answer has come twice. Else the question stays as it is, so that
-        the answer is the one that would have come without the mishap.
+        An answer that was cut between two records cannot be told from a whole one otherwise. A model that does not write
+        end marks is known after a few answers, and not asked twice any more.
         """
-        alike = len(tries) > 1 and tries[-1].told and tries[-1].text == tries[-2].text
-        if not alike or self.calls.settings.call_args.get("temperature") != 0:
-            return messages
-        last = messages[-1]
-        return [*messages[:-1], {**last, "content": last["content"] + _HINT.format(reason=tries[-1].reason)}]
+        if not getattr(reply.value, "unended", False):
+            self._with_end += 1
+            return _Attempt(reply.text, reply=reply, step=step)
+        if not self._with_end and self._without_end >= ANSWERS_WITHOUT_END:
+            return _Attempt(reply.text, reply=reply, step=step)
+        if before := [attempt.unended for attempt in tries if attempt.unended is not None]:
+            self._without_end += 1
+            longer = max([*before, reply], key=lambda each: len(each.text))
+            return _Attempt(reply.text, reply=longer, step=step)
+        return _Attempt(reply.text, "failed", "the answer ends without its end mark", unended=reply, step=step)
+
+    def _not_answered(self, error: PermanentError, sent: Sequence[str], step: str) -> _Attempt[T]:
+        """A question that the provider turned down; asked again where others of its kind are answered."""
+        if error.kind == "content_filter":
+            return _Attempt("", "refused", "the provider's content filter stopped the question", final=True, step=step)
+        if error.kind == "context_length":
+            reason = f"the prompt is longer than the model's context: {error}"
+            final = self.calls.window.may_be_over(sent, str(error))
+            return _Attempt("", "failed", reason, final=final, too_long=True, step=step)
+        return _Attempt("", "failed", str(error), final=not self.calls.answered, step=step)
+
+    def _is_told(self, tries: Sequence[_Attempt[T]]) -> bool:
+        """Whether to tell the model what was wrong with its last answer.
+
+        That is the last thing to ask, or, at temperature 0, what to do once the same useless answer has come twice. Before,
+        the question stays as it is, so that the answer is the one that would have come without the mishap.
+        """
+        if not tries or not tries[-1].told:
+            return False
+        alike = len(tries) > 1 and tries[-1].text == tries[-2].text
+        same = alike and self.calls.settings.call_args.get("temperature") == 0
+        return same or len(tries) == self.calls.settings.answer_attempts - 1
 
     def _more_tokens(self, tries: Sequence[_Attempt[T]]) -> dict[str, Any]:
         """Twice the tokens that the settings allow, after an answer was cut; nothing where they set no limit."""
@@ -304,6 +357,34 @@ class Answers:
         return {
             name: own[name] * 2 for name in ("max_tokens", "max_completion_tokens") if isinstance(own.get(name), int)
         }
+
+
+def _hinted(messages: list[dict[str, str]], reason: str) -> list[dict[str, str]]:
+    """The conversation, with what was wrong with the last answer."""
+    last = messages[-1]
+    return [*messages[:-1], {**last, "content": last["content"] + _HINT.format(reason=reason)}]
+
+
+def _longest(tries: Sequence[_Attempt[T]]) -> Reply[T] | None:
+    """The longest of answers that lacked nothing but their end mark."""
+    unended = [attempt.unended for attempt in tries if attempt.unended is not None]
+    return max(unended, key=lambda reply: len(reply.text)) if unended else None
+
+
+def _book(account: StageUsage, tries: Sequence[_Attempt[T]], reply: Reply[T] | None) -> None:
+    """Book which steps of the ladder a question came to, and the one that brought its answer."""
+    mended = reply is not None and getattr(reply.value, "mended", False)
+    if mended or tries[0].told:
+        account.step("mended", recovered=bool(mended))
+    for step in dict.fromkeys(attempt.step for attempt in tries if attempt.step):
+        account.step(step, recovered=reply is not None and tries[-1].step == step)
+
+
+def copied(error: AnswerError) -> AnswerError:
+    """The same error for another question: one that is raised twice would keep both of its tracebacks."""
+    return AnswerError(
+        error.status, error.reason, error.attempts, error.answer, passing=error.passing, too_long=error.too_long
+    )
 
 
 def _one_line(reason: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from graphrag_assets.llm.limits import Limiter, ModelLimits
 from graphrag_assets.llm.notices import RetryNotices
 from graphrag_assets.llm.prices import ModelFacts, facts
 from graphrag_assets.llm.usage import StageUsage
+from graphrag_assets.llm.window import Window
 from graphrag_assets.settings import ModelSettings, RetrySettings
 
 logger = logging.getLogger(__name__)
@@ -82,7 +84,9 @@ class ModelCalls:
         settings: The entry.
         slots: Slots for calls in flight, shared by all models.
         completes: True for a chat model, whose answers take tokens too; False for an embedding model.
-        count: Counts the tokens of a prompt, at least; only asked where a budget is to be kept.
+        count: Counts the tokens of a prompt, at least; only asked where a budget is to be kept, or a prompt may be longer
+            than the window.
+        share: How much more than the tokenizer of the settings finds it counts, as a share.
         budget: Ceiling of the run; None: none.
         limits: Where calls are counted; None: here, for this object only.
 
@@ -98,6 +102,7 @@ class ModelCalls:
         *,
         completes: bool,
         count: Callable[[str], int] = len,
+        share: float = 1.0,
         budget: Budget | None = None,
         limits: LimitStore | None = None,
     ) -> None:
@@ -119,6 +124,7 @@ class ModelCalls:
         self._mean_completion = 500.0 if completes else 0.0
         self._completes = completes
         self._count = count
+        self.window = Window(entry, settings, self.facts, lambda text: math.floor(count(text) * share))
         self._budget = budget
 
     @property
@@ -132,6 +138,11 @@ class ModelCalls:
         dimensions = self.settings.call_args.get("dimensions")
         suffix = f"#{dimensions}" if dimensions else ""
         return f"{self.settings.model_provider}/{self.settings.model}@{self.endpoint.identity}{suffix}"
+
+    @property
+    def answered(self) -> bool:
+        """Whether the model has answered a call of this run."""
+        return self._answered
 
     async def send(
         self,

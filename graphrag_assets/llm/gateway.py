@@ -22,11 +22,12 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message, Reply
 from graphrag_assets.llm.answers import Answers, Booking
-from graphrag_assets.llm.budget import Budget
+from graphrag_assets.llm.budget import Budget, BudgetReached
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
+from graphrag_assets.llm.failed_answers import FailedAnswers, folder_of
 from graphrag_assets.llm.ledger import Ledger, Prompts
 from graphrag_assets.llm.limit_stores import open_limits
 from graphrag_assets.llm.prices import ModelFacts
@@ -120,7 +121,11 @@ class Gateway:
         Raises:
             GatewayError: The entry cannot work as it stands; KeyError: there is no such entry.
         """
-        return _Asker(self._chat(model_id), Booking(stage, self._account(stage, part), self._ledger, Prompts(prompts)))
+        booking = Booking(stage, self._account(stage, part), self._ledger, Prompts(prompts))
+        models = list(fallbacks(self._workspace.settings.completion_models, model_id))
+        self._chat(model_id)
+        kept = FailedAnswers(folder_of(self._workspace)) if self._run is not None else None
+        return _Asker(self._chat, models, booking, kept)
 
     async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
         """Ask a chat model and yield its answer as it is written, without reasoning text. Never cached.
@@ -211,6 +216,16 @@ class Gateway:
                 totals.setdefault(stage, StageUsage()).add(usage)
         return totals
 
+    def smaller_helped(self, stage: str, questions: int, part: str = "") -> None:
+        """Book questions whose input was too long, and that were answered in parts or with less.
+
+        Args:
+            stage: Stage of the questions.
+            questions: How many they are.
+            part: Part of the stage.
+        """
+        self._account(stage, part).recovered["smaller_input"] += questions
+
     @contextmanager
     def booking(self) -> Iterator[Callable[[], dict[str, StageUsage]]]:
         """Book apart what is asked inside, such as for one of several questions at the same time.
@@ -248,21 +263,30 @@ class Gateway:
         return self._vectors[model_id]
 
     def _connect(self, entry: str, settings: ModelSettings, *, completes: bool) -> ModelCalls:
-        count = _counter(
-            self._workspace.settings.chunking.encoding_model,
-            1.0 if settings.model_provider in _TIKTOKEN else _FOREIGN_WINDOW,
-        )
+        share = 1.0 if settings.model_provider in _TIKTOKEN else _FOREIGN_WINDOW
+        count = _counter(self._workspace.settings.chunking.encoding_model, share)
         calls = ModelCalls(
             entry,
             settings,
             self._slots,
             completes=completes,
             count=count,
+            share=share,
             budget=self._budget,
             limits=open_limits(self._workspace),
         )
         self._calls[entry] = calls
         return calls
+
+
+def fallbacks(models: Mapping[str, ModelSettings], model_id: str) -> Iterator[str]:
+    """The entry itself, then the one that is asked where it fails, and so on; each once."""
+    seen: set[str] = set()
+    following: str | None = model_id
+    while following is not None and following not in seen:
+        yield following
+        seen.add(following)
+        following = models[following].fallback_model_id if following in models else None
 
 
 def packing(calls: ModelCalls, workspace: Workspace, count: Callable[[str], int] | None = None) -> Packing:
@@ -286,11 +310,22 @@ def packing(calls: ModelCalls, workspace: Workspace, count: Callable[[str], int]
 
 
 class _Asker:
-    """An :class:`Ask` for one stage and one model."""
+    """An :class:`Ask` for one stage and one model, and those that are asked where it has no usable answer.
 
-    def __init__(self, answers: Answers, booking: Booking) -> None:
+    Args:
+        answers: Finds the answers of an entry.
+        models: Ids of the entries, in order.
+        booking: Where questions are booked.
+        failed: Where answers that could not be used are kept.
+    """
+
+    def __init__(
+        self, answers: Callable[[str], Answers], models: Sequence[str], booking: Booking, failed: FailedAnswers | None
+    ) -> None:
         self._answers = answers
+        self._models = models
         self._booking = booking
+        self._failed = failed
 
     async def __call__(
         self,
@@ -300,9 +335,67 @@ class _Asker:
         schema: Mapping[str, Any] | None = None,
         row: str = "",
         partial: bool = False,
+        smaller: bool = False,
     ) -> Reply[T]:
         """See :class:`graphrag_assets.indexing.asking.Ask`."""
-        return await self._answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
+        first, *others = self._models
+        try:
+            return await self._answers(first).ask(
+                self._booking, messages, parse, schema=schema, row=row, partial=partial and not others, smaller=smaller
+            )
+        except AnswerError as error:
+            if smaller and error.too_long:  # the caller goes on with less, and tells whether that helped
+                self._booking.account.tried["smaller_input"] += 1
+                self._booking.account.failed -= 1
+                raise
+            last = error
+        for model_id in others:
+            try:
+                return await self._other(model_id, messages, parse, schema, row, partial and model_id == others[-1])
+            except AnswerError as error:
+                reason = f"{last.reason}; fallback {model_id}: {error.reason}"
+                attempts, answer = last.attempts + error.attempts, error.answer or last.answer
+                last = AnswerError(
+                    error.status,
+                    reason,
+                    attempts,
+                    answer,
+                    passing=last.passing or error.passing,
+                    too_long=error.too_long,
+                )
+        if self._failed is not None:
+            await asyncio.to_thread(
+                self._failed.keep, self._booking.stage, row, self._answers(self._models[-1]).model, last
+            )
+        raise last
+
+    async def _other(
+        self,
+        model_id: str,
+        messages: Sequence[Message],
+        parse: Callable[[str], T],
+        schema: Mapping[str, Any] | None,
+        row: str,
+        partial: bool,
+    ) -> Reply[T]:
+        """Ask a fallback model; its answers are its own, in the cache and in the ledger."""
+        account = self._booking.account
+        try:
+            answers = self._answers(model_id)
+            reply = await answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
+        except BudgetReached:
+            raise
+        except GatewayError as error:
+            account.step("fallback", recovered=False)
+            account.failed += 1  # as for one that is asked
+            raise AnswerError("failed", f"it cannot be used: {error}", 0) from error
+        except AnswerError:
+            account.step("fallback", recovered=False)
+            raise
+        finally:
+            account.failed -= 1  # that of the model before
+        account.step("fallback", recovered=True)
+        return reply
 
 
 def _counter(encoding: str, share: float = 1.0) -> Callable[[str], int]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from graphrag_assets.llm.clients import TokenUsage
+
+#: What is done about an answer that cannot be used as it is, in order: its form is mended; it is asked for again, as it was
+#: asked for; with what was wrong with it; with less to read; the fallback model is asked; of one that was cut, the part
+#: before the cut is taken.
+LADDER = ("mended", "asked_again", "asked_with_error", "smaller_input", "fallback", "part_kept")
 
 
 @dataclass
@@ -24,6 +30,8 @@ class StageUsage:
         priced_calls: How many those are.
         unpriced_calls: Answered calls whose price is not known: no price for the model, or no tokens reported.
         seconds: Time spent waiting for answers, summed over calls.
+        tried: How many questions came to each step of the ladder (:data:`LADDER`).
+        recovered: How many of them got their answer there.
     """
 
     calls: int = 0
@@ -36,6 +44,8 @@ class StageUsage:
     priced_calls: int = 0
     unpriced_calls: int = 0
     seconds: float = 0.0
+    tried: Counter[str] = field(default_factory=Counter)
+    recovered: Counter[str] = field(default_factory=Counter)
 
     @property
     def usd(self) -> float | None:
@@ -60,8 +70,25 @@ class StageUsage:
 
     def add(self, other: StageUsage) -> None:
         """Add the figures of another stage or run."""
-        for field in fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+    def step(self, name: str, *, recovered: bool) -> None:
+        """Book that a question came to a step of the ladder.
+
+        Args:
+            name: One of :data:`LADDER`.
+            recovered: Whether it got its answer there.
+        """
+        self.tried[name] += 1
+        self.recovered[name] += recovered
+
+    @property
+    def ladder(self) -> dict[str, dict[str, int]]:
+        """The steps that questions came to, in their order; empty where every first answer could be used as it was."""
+        return {
+            name: {"tried": self.tried[name], "recovered": self.recovered[name]} for name in LADDER if self.tried[name]
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Figures for people and JSON."""
@@ -75,6 +102,7 @@ class StageUsage:
             "usd": None if self.usd is None else round(self.usd, 8),
             "unpriced_calls": self.unpriced_calls,
             "seconds": round(self.seconds, 3),
+            "ladder": self.ladder,
         }
 
 

@@ -112,6 +112,7 @@ class _Supposer:
         schema: Mapping[str, Any] | None = None,
         row: str = "",
         partial: bool = False,
+        smaller: bool = False,
     ) -> Reply[T]:
         """See :class:`Ask`."""
         gleaning = len(messages) > 1

@@ -31,6 +31,7 @@ class Scripted:
         schema: Mapping[str, Any] | None = None,
         row: str = "",
         partial: bool = False,
+        smaller: bool = False,
     ) -> Reply[T]:
         self.asked.append(list(messages))
         self.schemas.append(schema)

@@ -35,6 +35,7 @@ class Recorded:
         schema: Any = None,
         row: str = "",
         partial: bool = False,
+        smaller: bool = False,
     ) -> Reply[T]:
         text = self._answers[row, len(messages) > 1]
         return Reply(parse(text), text)

@@ -82,6 +82,7 @@ class FakeModel:
         schema: Mapping[str, Any] | None = None,
         row: str = "",
         partial: bool = False,
+        smaller: bool = False,
     ) -> Reply[Any]:
         prompt = messages[0]["content"]
         self.prompts.append(prompt)

@@ -36,6 +36,7 @@ class Model:
         schema: Mapping[str, Any] | None = None,
         row: str = "",
         partial: bool = False,
+        smaller: bool = False,
     ) -> Reply[T]:
         content = messages[0]["content"]
         self.questions.append(content)
