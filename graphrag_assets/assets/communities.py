@@ -1,6 +1,5 @@
 """Communities and their reports."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import Built, TableRef
 from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COMMUNITIES, COMMUNITY_REPORTS
+from graphrag_assets.storage.undone import Undone
 
 if TYPE_CHECKING:
     from graphrag_assets.llm.gateway import Asking
@@ -101,7 +101,7 @@ async def write_through(
 
 async def write_with_llm(
     units: pa.Table, tables: Tables, workspace: Workspace, previous: Mapping[str, Mapping[str, Any]]
-) -> tuple[pa.Table, dict[str, Any]]:
+) -> tuple[pa.Table, dict[str, Any], list[Undone]]:
     """Reports that the model writes, bottom-up.
 
     Args:
@@ -111,29 +111,48 @@ async def write_with_llm(
         previous: Reports of an earlier run by id; those that would be written from the same are carried over.
 
     Returns:
-        The reports and figures about them.
+        The reports, figures about them, and those that could not be written.
     """
     found = cached_conflicts(units, tables, workspace)
     async with open_gateway(workspace) as gateway:
         made = await write_through(gateway, units.num_rows, tables, found.conflicts, workspace, previous)
+        gateway.smaller_helped("community_reports", made.smaller)
         usage = gateway.usage()
     metadata = {
         "reports_written": made.written,
         "reports_reused": made.reused,
         "reports_failed": made.failed,
-        "reports_to_try_again": made.passing,
+        "reports_to_try_again": len(made.passing),
         "sub_reports_used": made.substituted,
         "invented_citations_dropped": made.dropped_citations,
         "contradictions_found": len(found.conflicts),
         **{f"rows_left_out/{name}": count for name, count in made.trimmed.items()},
     }
-    return COMMUNITY_REPORTS.from_rows(made.rows), metadata | usage_metadata(usage)
+    undone = undone_reports(made.rows, tables["communities"], made.passing)
+    return COMMUNITY_REPORTS.from_rows(made.rows), metadata | usage_metadata(usage), undone
+
+
+def undone_reports(rows: Sequence[Mapping[str, Any]], communities: pa.Table, passing: frozenset[str]) -> list[Undone]:
+    """The communities whose report is a stand-in.
+
+    Args:
+        rows: Rows of community_reports.
+        communities: The communities.
+        passing: Ids of the reports that stand in for a reason that may pass.
+    """
+    numbers = (communities[name].to_pylist() for name in ("community", "id"))
+    ids = dict(zip(*numbers, strict=True))
+    return [
+        Undone(ids[row["community"]], row["id"], row["status"], row["reason"], row["id"] in passing)
+        for row in rows
+        if row["status"] != "ok"
+    ]
 
 
 def write_extractively(
     units: pa.Table, tables: Tables, previous: Mapping[str, Mapping[str, Any]]
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """Reports in sentences of the sources; arguments and result as of :func:`write_with_llm`."""
+    """Reports in sentences of the sources, and figures about them; arguments as of :func:`write_with_llm`."""
     entities = tables["entities"].select(["title", "aliases", "text_unit_ids"]).to_pylist()
     statements = find_statements(units.to_pylist(), entities)
     found = find_conflicts(statements, tables["covariates"].to_pylist())
@@ -236,15 +255,14 @@ def community_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             "covariates": covariates,
             "communities": communities,
         }
+        undone: list[Undone] = []
         if index.workspace.settings.effective_method == "standard":
-            reports, metadata = run(write_with_llm(units, tables, index.workspace, earlier_reports(index)))
+            reports, metadata, undone = run(write_with_llm(units, tables, index.workspace, earlier_reports(index)))
         else:
             reports, metadata = write_extractively(units, tables, earlier_reports(index))
         rows = {"communities": communities, "community_reports": reports}
         yield from check_rows(["community_reports"], rows, index.workspace.settings.checks)
-        failed = Counter(reports["status"].to_pylist())["failed"]
-        passing = bool(metadata.get("reports_to_try_again"))
-        fingerprint = index.stamp(prints, "community_reports", failed=bool(failed), passing=passing)
+        fingerprint = index.stamp(prints, "community_reports", undone=undone)
         best = dg.MetadataValue.md(best_report(reports))
         yield dg.Output(Built(reports, fingerprint), metadata=metadata | {"highest_ranked_report": best})
 

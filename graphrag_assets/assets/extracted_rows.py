@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from graphrag_assets.assets.fingerprints import code_version
 from graphrag_assets.ids import digest
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import CONTRACTS, BuildArea
+from graphrag_assets.storage.undone import Undone
 
 OUTPUTS = ("extracted_entities", "extracted_relationships", "extracted_claims", "extraction_status")
 Rows = list[dict[str, Any]]
@@ -112,3 +113,18 @@ def of_unit(extraction: UnitExtraction, unit: str, input_hash: str) -> UnitExtra
         named(extraction.claims),
         status | {"input_hash": "" if status.get("passing") else input_hash},
     )
+
+
+def undone_units(extractions: Iterable[UnitExtraction], hashes: Iterable[str]) -> list[Undone]:
+    """The text units of which something is missing.
+
+    Args:
+        extractions: Those of a batch.
+        hashes: Their input hashes, in the same order.
+    """
+    rows = [(each.status, made_from) for each, made_from in zip(extractions, hashes, strict=True)]
+    return [
+        Undone(row["text_unit_id"], made_from, row["status"], row["reason"], bool(row.get("passing")))
+        for row, made_from in rows
+        if row.get("passing") or row["status"] not in ("ok", "empty")
+    ]

@@ -17,6 +17,7 @@ from graphrag_assets.assets.extracted_rows import (
     input_hashes,
     of_unit,
     to_tables,
+    undone_units,
 )
 from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import import_ahead, open_gateway, run, usage_metadata
@@ -74,6 +75,7 @@ async def extract_unit(
         row=unit["id"],
     )
     claim_rows: Rows = []
+    parts_of_claims = 1
     status, reason, passing = found.status, found.reason, found.passing
     if claims.enabled:
         said = await extract_claims(
@@ -87,7 +89,7 @@ async def extract_unit(
             max_gleanings=claims.max_gleanings,
             row=unit["id"],
         )
-        claim_rows, passing = said.claims, passing or said.passing
+        claim_rows, passing, parts_of_claims = said.claims, passing or said.passing, said.parts
         if said.status not in ("ok", "empty"):
             status, reason = said.status, f"claims: {said.reason}"
     return UnitExtraction(
@@ -102,6 +104,7 @@ async def extract_unit(
             "relationships": len({(row["source"], row["target"]) for row in found.relationships}),
             "claims": len(claim_rows),
             "passing": passing,
+            "parts": (found.parts, parts_of_claims),
         },
     )
 
@@ -120,6 +123,10 @@ async def extract_with_llm(
 
     async def one(batch: str, unit: Mapping[str, Any]) -> UnitExtraction:
         extraction = await extract_unit(unit, batch, gateway, workspace, prompts)
+        stages = ("extract_graph", "extract_claims")
+        for stage, parts in zip(stages, extraction.status.pop("parts"), strict=True):
+            if parts > 1 and extraction.status["status"] in ("ok", "empty"):
+                gateway.smaller_helped(stage, parts - 1, batch)
         progress.advance()
         return extraction
 
@@ -237,9 +244,8 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
                 for unit, made_from in hashes[key].items()
             ]
             statuses = Counter(unit.status["status"] for unit in found)
-            passing = any(unit.status.get("passing") for unit in found)
-            failed = passing or not statuses.keys() <= {"ok", "empty"}
-            fingerprint = index.stamp(prints, "extraction", key, failed=failed, passing=passing)
+            left = undone_units(found, hashes[key].values())
+            fingerprint = index.stamp(prints, "extraction", key, undone=left)
             figures = {f"text_units_{status}": statuses.get(status, 0) for status in STATUSES}
             figures["text_units_as_before"] = len(found) - len(made)
             figures |= usage_metadata(usage.get(key, {})) | by_rules.get(key, {})

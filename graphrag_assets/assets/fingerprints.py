@@ -65,11 +65,13 @@ STAGE_ASSETS: dict[str, tuple[str, ...]] = {
     "community_report_embeddings": ("community_report_embeddings",),
 }
 
-#: Appended to a fingerprint when something failed, so that the next run tries again; once for each run that tried.
+#: Stages that ask chat models; what they could not make is kept row by row.
+ASKING_STAGES = frozenset({"extraction", "graph", "community_reports"})
+
+#: Appended to a fingerprint when something is missing, so that a later run tries again.
 INCOMPLETE = "+incomplete"
 
-#: Runs that ask for what the model gave no usable answer to, each several times. It would go on for ever, at a price,
-#: where the model always gives the same; what could not be reached at all is tried without end.
+#: Runs that make a table of another stage again, of which something is missing; each appends the mark once more.
 MOST_RUNS = 2
 
 

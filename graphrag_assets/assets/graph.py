@@ -18,6 +18,7 @@ from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.pictures import graph_picture
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import GRAPH, described
+from graphrag_assets.ids import digest_json
 from graphrag_assets.indexing.extractive import entity_descriptions, relationship_descriptions
 from graphrag_assets.indexing.graph import MergedGraph, merge_graph, with_degrees
 from graphrag_assets.indexing.links import link_covariates
@@ -31,6 +32,7 @@ from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea, Built, TableRef
 from graphrag_assets.storage.failures import fails_at_once, retries
 from graphrag_assets.storage.tables import COVARIATES, ENTITIES, ENTITY_ALIASES, RELATIONSHIPS
+from graphrag_assets.storage.undone import Undone
 
 if TYPE_CHECKING:
     from graphrag_assets.llm.gateway import Asking
@@ -52,10 +54,12 @@ class Graph:
     Args:
         tables: entity_aliases, entities and relationships.
         metadata: Figures by output.
+        undone: Summaries that failed.
     """
 
     tables: dict[str, pa.Table]
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    undone: list[Undone] = field(default_factory=list)
 
 
 def read_overrides(workspace: Workspace) -> Overrides:
@@ -113,7 +117,7 @@ def earlier_summaries(area: BuildArea, version: str) -> Summaries:
 
 async def summarize_all(
     entities: pa.Table, relationships: pa.Table, workspace: Workspace, gateway: "Asking", known: Summaries
-) -> tuple[list[str], list[str], int, int]:
+) -> tuple[list[str], list[str], list[Undone], int]:
     """Descriptions of all entities and relationships: the model is asked only where there is more than one.
 
     Args:
@@ -124,8 +128,8 @@ async def summarize_all(
         known: Summaries of an earlier run, which are taken over.
 
     Returns:
-        Descriptions of the entities, of the relationships, how many summaries failed (their descriptions stand side by
-        side instead), and how many of these for a reason that may pass.
+        Descriptions of the entities, of the relationships, the summaries that failed (their descriptions stand side by side
+        instead), and how many were made in smaller rounds than the settings allow.
     """
     settings = workspace.settings.summarize_descriptions
     prompt = load_prompt(workspace, "summarize_descriptions", settings.prompt)
@@ -136,10 +140,11 @@ async def summarize_all(
     rows += [([row["source"], row["target"]], row) for row in relationships.select(columns).to_pylist()]
     wanted = {i for i, (_, row) in enumerate(rows) if len(row["descriptions"]) > 1 and _summarised(row) not in known}
     progress = Progress("summarising descriptions", len(wanted))
-    failed = passing = 0
+    undone: list[Undone] = []
+    smaller = 0
 
     async def one(name: str | Sequence[str], row: dict[str, Any]) -> str:
-        nonlocal failed, passing
+        nonlocal smaller
         summary = await summarize(
             name,
             row["descriptions"],
@@ -151,8 +156,10 @@ async def summarize_all(
             truncate=counter.truncate,
             row=row["id"],
         )
-        failed += bool(summary.failed)
-        passing += summary.passing
+        smaller += summary.smaller and not summary.failed
+        if summary.failed:
+            status, _, reason = summary.failed.partition(": ")
+            undone.append(Undone(row["id"], digest_json(_summarised(row)), status, reason, summary.passing))
         progress.advance()
         return summary.text
 
@@ -165,7 +172,7 @@ async def summarize_all(
         return tasks[i].result() if i in tasks else known[_summarised(row)]
 
     texts = [text(i, row) for i, (_, row) in enumerate(rows)]
-    return texts[: entities.num_rows], texts[entities.num_rows :], failed, passing
+    return texts[: entities.num_rows], texts[entities.num_rows :], sorted(undone, key=lambda each: each.row), smaller
 
 
 def finished(table: pa.Table, contract: Any, descriptions: Sequence[str]) -> pa.Table:
@@ -183,9 +190,10 @@ async def build_standard(
         merged = merge_graph(entities, relationships, order, resolution.mapping)
         del entities, relationships
         give_back_memory()
-        of_entities, of_relationships, failed, passing = await summarize_all(
+        of_entities, of_relationships, undone, smaller = await summarize_all(
             merged.entities, merged.relationships, workspace, gateway, known
         )
+        gateway.smaller_helped("summarize_descriptions", smaller)
         usage = gateway.usage()
     tables = {
         "entity_aliases": ENTITY_ALIASES.from_rows(resolution.aliases),
@@ -193,8 +201,9 @@ async def build_standard(
         "relationships": finished(merged.relationships, RELATIONSHIPS, of_relationships),
     }
     metadata = _metadata(resolution, merged)
-    metadata["entities"] |= {"summaries_failed": failed, "summaries_to_try_again": passing} | usage_metadata(usage)
-    return Graph(tables, metadata)
+    passing = sum(each.passing for each in undone)
+    metadata["entities"] |= {"summaries_failed": len(undone), "summaries_to_try_again": passing} | usage_metadata(usage)
+    return Graph(tables, metadata, undone)
 
 
 async def build_fast(
@@ -291,10 +300,8 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             built = run(build_fast(named.table(), linked.table(), order, units, index.workspace))
         rows = built.tables | {"text_units": pa.table({"id": order["text_unit_id"]})}
         yield from check_rows(OUTPUTS, rows, index.workspace.settings.checks)
-        figures_of_entities = built.metadata["entities"]
-        failed, passing = (bool(figures_of_entities.get(f"summaries_{what}")) for what in ("failed", "to_try_again"))
-        fingerprint = index.stamp(prints, "graph", failed=failed, passing=passing)
-        made_with = "" if failed else code_version(index.workspace, "graph")
+        fingerprint = index.stamp(prints, "graph", undone=built.undone)
+        made_with = "" if built.undone else code_version(index.workspace, "graph")
         picture = dg.MetadataValue.md(graph_picture(built.tables["entities"], built.tables["relationships"]))
         built.metadata["entities"]["entities_by_type"] = count_types(built.tables["entities"])
         for name in OUTPUTS:

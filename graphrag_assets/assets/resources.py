@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -12,6 +13,7 @@ import dagster as dg
 
 from graphrag_assets import interrupts
 from graphrag_assets.assets.fingerprints import (
+    ASKING_STAGES,
     BATCH_STAGES,
     CORPUS_STAGES,
     INCOMPLETE,
@@ -26,6 +28,7 @@ from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import INPUT_BASE, FileSystem, open_filesystem
 from graphrag_assets.storage.lease import BusyError, check, exclusive
 from graphrag_assets.storage.snapshots import SnapshotStore
+from graphrag_assets.storage.undone import Undone, keep_undone
 
 log = logging.getLogger(__name__)
 
@@ -112,29 +115,36 @@ class Index(dg.ConfigurableResource[None]):
         return Fingerprints(self.workspace, self.build.read("input_inventory"))
 
     def stamp(
-        self, prints: Fingerprints, stage: str, key: str | None = None, *, failed: bool = False, passing: bool = False
+        self,
+        prints: Fingerprints,
+        stage: str,
+        key: str | None = None,
+        *,
+        failed: bool = False,
+        undone: Iterable[Undone] = (),
     ) -> str:
         """Fingerprint to write a table with.
 
         It is marked as incomplete where something failed, or a table that it was made from is not what the inventory and
         the settings ask for, as after a single asset was materialized by hand; the next reconcile then makes it again.
-        Where the model gave no usable answer, only so many runs ask in vain; another text, prompt or model is another
-        question.
+        What a model gave no usable answer to is kept with the number of tries: a reconcile asks again when it is time
+        (:mod:`graphrag_assets.storage.undone`).
 
         Args:
             prints: What the index ought to have.
             stage: Stage of the table.
             key: Batch; None for a table of the whole corpus.
-            failed: Whether some rows could not be made.
-            passing: Whether for a reason that may pass.
+            failed: Whether some rows could not be made, and one more run may make them.
+            undone: Rows that no model gave a usable answer for.
         """
         wanted = prints.batch(stage, key) if key else prints.corpus(stage)
         sources = BATCH_STAGES[stage] if key else CORPUS_STAGES[stage]
         keys = {source: [key] if key else prints.batches if source in BATCH_STAGES else [None] for source in sources}
         true = all(self._is_true(prints, source, part) for source, parts in keys.items() for part in parts)
-        if true and not failed:
+        left = keep_undone(self.storage, stage, key, undone, time.time()) if stage in ASKING_STAGES else []
+        if true and not failed and not left:
             return wanted
-        if not true or passing:
+        if not true or left:
             return wanted + INCOMPLETE
         found = self.build.fingerprint(STAGE_ASSETS[stage][0], key) or ""
         runs = 1 + (found.count(INCOMPLETE) if complete(found) == wanted else 0)

@@ -32,6 +32,7 @@ class ReconcileConfig(dg.Config):
     )
     recluster: bool = Field(False, description="Make all communities afresh, instead of keeping those that there are.")
     replace_imported: bool = Field(False, description="Take the place of an imported snapshot.")
+    retry_failed: bool = Field(False, description="Try what failed at once, instead of when it is time.")
     settle_seconds: float = Field(
         0.0, description="Leave files that were changed in the last seconds as they were seen last: they may be half."
     )
@@ -50,7 +51,14 @@ def reconcile_op(context: dg.OpExecutionContext, config: ReconcileConfig, index:
     from graphrag_assets.automation.reconcile import RunFailedError, reconcile
     from graphrag_assets.llm.budget import limited_by
 
-    wish = Wish(config.allow_empty, config.recluster, config.replace_imported, True, config.settle_seconds)
+    wish = Wish(
+        config.allow_empty,
+        config.recluster,
+        config.replace_imported,
+        wait=True,
+        retry_failed=config.retry_failed,
+        settle_seconds=config.settle_seconds,
+    )
     by = {name: value for name, value in context.run.tags.items() if name in STARTED_BY}
     tags = {RECONCILE_TAG: context.run_id, **by}
     context.log.info(f"The runs of this reconcile: /runs?q=tag:{RECONCILE_TAG}={context.run_id}")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, STAGE_ASSETS, Fingerprints
+from graphrag_assets.assets.fingerprints import (
+    ASKING_STAGES,
+    BATCH_STAGES,
+    CORPUS_STAGES,
+    STAGE_ASSETS,
+    Fingerprints,
+    complete,
+)
 from graphrag_assets.ids import digest_json
 from graphrag_assets.input.inventory import Changes, Inventory, count_unusable, file_changes
 from graphrag_assets.settings import Workspace
@@ -14,6 +22,7 @@ from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.s3 import S3FileSystem
 from graphrag_assets.storage.snapshots import SnapshotStore
+from graphrag_assets.storage.undone import due, read_undone
 from graphrag_assets.storage.vectors import read_marker
 
 #: Looks at tables of an object store at one time.
@@ -56,12 +65,14 @@ class Work:
         stages: Per-batch stages that some batch lacks.
         corpus_stages: Whole-corpus stages that are missing or no longer true.
         publish: Whether a snapshot has to be assembled.
+        due: When the first of what failed is tried again, in seconds since 1970; None where nothing waits.
     """
 
     batches: list[str]
     stages: list[str]
     corpus_stages: list[str]
     publish: bool
+    due: float | None = field(default=None, compare=False)
 
     @property
     def nothing(self) -> bool:
@@ -75,6 +86,8 @@ def missing_work(
     prints: Fingerprints,
     published: str | None,
     again: frozenset[str] = frozenset(),
+    *,
+    retry_failed: bool = False,
 ) -> Work:
     """Compare what the index ought to be with what the build area holds.
 
@@ -84,8 +97,24 @@ def missing_work(
         prints: Fingerprints of all tables that the index ought to have.
         published: Fingerprint of the published snapshot, or None.
         again: Whole-corpus stages that are to be computed in any case.
+        retry_failed: Whether what failed is tried again at once; else when it is time.
     """
     area = BuildArea(storage)
+    now, waiting = time.time(), list[float]()
+
+    def is_done(stage: str, key: str | None, found: set[str | None], wanted: str) -> bool:
+        """Whether a table is there, or waits for its time: some rows failed, and were tried not long ago."""
+        if found == {wanted}:
+            return True
+        marked = next(iter(found)) if len(found) == 1 else None
+        if retry_failed or stage not in ASKING_STAGES or marked is None or complete(marked) != wanted:
+            return False
+        rows = read_undone(storage, stage, key)
+        at = due(rows)
+        if not rows or (at is not None and at <= now):
+            return False
+        waiting.extend([at] if at is not None else [])
+        return True
 
     def present(stage: str, key: str | None) -> set[str | None]:
         if stage in VECTOR_STAGES:
@@ -98,16 +127,19 @@ def missing_work(
     with ThreadPoolExecutor(LOOKS_AT_ONCE if isinstance(storage, S3FileSystem) else 1) as pool:
         found = dict(zip(looks, pool.map(lambda look: present(*look), looks), strict=True))
     lacking = {
-        (stage, key) for (stage, key), prints_found in found.items() if prints_found != {prints.batch(stage, key)}
+        (stage, key)
+        for (stage, key), prints_found in found.items()
+        if not is_done(stage, key, prints_found, prints.batch(stage, key))
     }
     stages = _with_followers({stage for stage, _ in lacking}, BATCH_STAGES)
-    stale = {stage for stage in CORPUS_STAGES if present(stage, None) != {prints.corpus(stage)}}
+    stale = {stage for stage in CORPUS_STAGES if not is_done(stage, None, present(stage, None), prints.corpus(stage))}
     corpus = _with_followers({*stages, *stale, *again}, CORPUS_STAGES)
     return Work(
         batches=sorted({key for _, key in lacking}),
         stages=[stage for stage in BATCH_STAGES if stage in stages],
         corpus_stages=[stage for stage in CORPUS_STAGES if stage in corpus],
         publish=bool(lacking or corpus) or published != _wanted(prints, area),
+        due=min(waiting, default=None),
     )
 
 
@@ -144,17 +176,19 @@ def contiguous(keys: list[str], order: list[str], most: int) -> list[list[str]]:
     return groups
 
 
-def nothing_to_do(workspace: Workspace, source: FileSystem, storage: FileSystem) -> bool:
+def nothing_to_do(workspace: Workspace, source: FileSystem, storage: FileSystem, *, retry_failed: bool = False) -> bool:
     """Whether a reconcile would change nothing; a listing of the input and a few small reads tell.
 
     Args:
         workspace: Settings.
         source: The input.
         storage: The storage base.
+        retry_failed: Whether what failed would be tried again at once.
     """
     before = last_inventory(workspace, BuildArea(storage))
     if before is None or any(file_changes(source, workspace.settings, before).values()):
         return False
     published = SnapshotStore(storage).current()
     fingerprint = str(published.info.get("fingerprint")) if published else None
-    return missing_work(workspace, storage, Fingerprints(workspace, before.documents), fingerprint).nothing
+    prints = Fingerprints(workspace, before.documents)
+    return missing_work(workspace, storage, prints, fingerprint, retry_failed=retry_failed).nothing

@@ -220,7 +220,7 @@ def _reconcile(
     changes = changes_since(index, published, inventory)
     fingerprint = str(published.info.get("fingerprint")) if published else None
     again = frozenset({"communities"} if wish.recluster else ())
-    work = missing_work(index.workspace, index.storage, prints, fingerprint, again)
+    work = missing_work(index.workspace, index.storage, prints, fingerprint, again, retry_failed=wish.retry_failed)
     if not work.nothing and _wants_estimate(index):
         _expect(index, prints, wish)
     order = list(instance.get_dynamic_partitions(BATCHES_NAME))

@@ -75,12 +75,12 @@ def look(workspace: Workspace, source: FileSystem, storage: FileSystem, clean: s
     fingerprint = str(published.info.get("fingerprint")) if published else None
     work = missing_work(workspace, storage, Fingerprints(workspace, before.documents), fingerprint)
     if work.nothing or (published is not None and "imported" in published.info):
-        return Look(state)
+        return Look("" if work.due is not None else state)  # what failed is tried again when it is time
     stages = [*work.stages, *work.corpus_stages]
     told = f"no file changed, but {len(work.batches)} batches and the stages {', '.join(stages)} have to be made"
     if not stages:
         told = "no file changed, but the published snapshot is not that of the input and the settings"
-    return Look(state, digest_json([_versions(workspace), asdict(work)]), told)
+    return Look(state, digest_json([_versions(workspace), asdict(work) | {"due": None}]), told)
 
 
 def _with_files(state: str, changes: FileChanges, versions: str) -> Look:

@@ -14,6 +14,7 @@ class Wish:
         recluster: Make all communities afresh, instead of keeping those that there are.
         replace: Take the place of a published snapshot that was imported.
         wait: Wait for another process that works on the index, instead of giving up.
+        retry_failed: Try what failed at once, instead of when it is time.
         settle_seconds: Leave files that were changed in the last seconds as they were seen last: they may not be whole.
     """
 
@@ -21,4 +22,5 @@ class Wish:
     recluster: bool = False
     replace: bool = False
     wait: bool = False
+    retry_failed: bool = False
     settle_seconds: float = 0.0

@@ -67,7 +67,7 @@ def index_command(
     _require_no_import(storage, wish.replace)
     require_input(source)
     _require_pipeline(workspace)
-    if not wish.recluster and nothing_to_do(workspace, source, storage):
+    if not wish.recluster and nothing_to_do(workspace, source, storage, retry_failed=wish.retry_failed):
         if not has_history(workspace):
             _restore_history(workspace)
         manifest = SnapshotStore(storage).current()

@@ -163,6 +163,7 @@ def plan(method: str | None, recluster: bool, root: Path | None, as_json: bool, 
 @click.option("--recluster", is_flag=True, help="Make all communities afresh, instead of keeping those that there are.")
 @click.option("--replace", is_flag=True, help="Take the place of an imported snapshot; it is kept.")
 @click.option("--wait", is_flag=True, help="Wait for another process that works on the index, instead of giving up.")
+@click.option("--retry-failed", is_flag=True, help="Try what failed at once, instead of when it is time.")
 @click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Most to spend (default: settings).")
 @click.option("--budget-tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings).")
 @_common
@@ -172,6 +173,7 @@ def index(
     recluster: bool,
     replace: bool,
     wait: bool,
+    retry_failed: bool,
     budget: float | None,
     budget_tokens: int | None,
     root: Path | None,
@@ -184,7 +186,7 @@ def index(
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    wish = Wish(allow_empty, recluster, replace, wait)
+    wish = Wish(allow_empty, recluster, replace, wait, retry_failed)
     index_command(_prepare(root, verbose), wish, as_json=as_json, usd=budget, tokens=budget_tokens)
 
 

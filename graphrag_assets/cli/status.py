@@ -18,6 +18,7 @@ from graphrag_assets.automation.plan import last_inventory, missing_work
 from graphrag_assets.cli.exchange import finding_lines
 from graphrag_assets.cli.index import open_places, pruned, pruned_line, text_unit_counts, text_unit_line
 from graphrag_assets.cli.output import print_json, table
+from graphrag_assets.cli.undone import Failures, answer_lines
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import file_changes
 from graphrag_assets.settings import Workspace
@@ -34,6 +35,7 @@ def status_command(workspace: Workspace, *, as_json: bool) -> None:
     """Show the published snapshot, what a reconcile would do, and what failed."""
     source, storage = open_places(workspace)
     manifest = SnapshotStore(storage).current()
+    failures = Failures(workspace, storage)
     report = {
         "root": str(workspace.root),
         "input": source.base,
@@ -41,11 +43,14 @@ def status_command(workspace: Workspace, *, as_json: bool) -> None:
         "published": _published(manifest, storage),
         "settings_changed": differences(manifest.info, workspace) if manifest else {},
         "waiting": _waiting(workspace, source, storage, manifest),
-        "failed_text_units": _failed(
-            storage, manifest, "text_units", ["id", "document_id", "position", "status", "reason"]
+        "failed_text_units": failures.told(
+            "extraction",
+            _failed(storage, manifest, "text_units", ["id", "document_id", "position", "status", "reason"]),
         ),
-        "failed_reports": _failed(
-            storage, manifest, "community_reports", ["id", "community", "title", "status", "reason"]
+        "failed_summaries": failures.summaries(),
+        "failed_reports": failures.told(
+            "community_reports",
+            _failed(storage, manifest, "community_reports", ["id", "community", "title", "status", "reason"]),
         ),
         "rejected_inputs": _rejected(workspace, storage),
     }
@@ -154,8 +159,9 @@ def _describe(report: dict[str, Any]) -> str:
         lines.append(f"The index was built with other settings ({told(changed)}).")
         lines.append("Queries read it as it is; graphrag-assets index brings it to the settings of now.")
     for name, columns in (
-        ("failed_text_units", ["id", "status", "reason"]),
-        ("failed_reports", ["community", "title", "reason"]),
+        ("failed_text_units", ["id", "status", "tries", "next_try", "reason"]),
+        ("failed_summaries", ["id", "tries", "next_try", "reason"]),
+        ("failed_reports", ["community", "title", "tries", "next_try", "reason"]),
         ("rejected_inputs", ["file", "location", "reason", "detail"]),
     ):
         rows = report[name]
@@ -164,6 +170,7 @@ def _describe(report: dict[str, Any]) -> str:
             lines += ["", f"{name.replace('_', ' ').capitalize()}: {len(rows)}"]
             shown = len(rows) if name == "rejected_inputs" else SHOWN
             lines.append(table(rows[:shown], columns))
+            lines += answer_lines(rows) if name != "rejected_inputs" else []
             if len(rows) > shown:
                 lines.append(f"… {len(rows) - shown} more; by reason: {', '.join(f'{n} {r}' for r, n in reasons[:5])}")
     return "\n".join(lines)

@@ -52,7 +52,7 @@ class Reports:
         written: Reports that the model wrote.
         reused: Reports carried over, since what they were written from did not change.
         failed: Stand-ins.
-        passing: Those among them that stand in for a reason that may pass.
+        passing: Ids of those among them that stand in for a reason that may pass.
         substituted: Sub-communities that stood in a context by their reports.
         trimmed: Rows that were left out of contexts, by section.
         dropped_citations: Cited ids that the model made up.
@@ -64,7 +64,7 @@ class Reports:
     written: int = 0
     reused: int = 0
     failed: int = 0
-    passing: int = 0
+    passing: frozenset[str] = frozenset()
     substituted: int = 0
     trimmed: Mapping[str, int] = field(default_factory=dict)
     dropped_citations: int = 0
@@ -174,7 +174,7 @@ def _summary(results: Sequence[_Written]) -> Reports:
         written=len(results) - failed - reused,
         reused=reused,
         failed=failed,
-        passing=sum(result.passing for result in results),
+        passing=frozenset(result.row["id"] for result in results if result.passing),
         substituted=sum(result.substituted for result in results),
         trimmed=dict(sorted(trimmed.items())),
         dropped_citations=sum(result.dropped_citations for result in results),

@@ -327,7 +327,7 @@ def test_equal_questions_share_a_failure(llmsim: LlmSim, tmp_path: Path) -> None
     llmsim.reset(latency=0.05, faults={"garbage": 1.0})
     answers, usage = run(workspace(tmp_path, llmsim), [7] * 5)
     assert {answer.status for answer in answers} == {"failed"}
-    assert (usage.calls, usage.failed) == (3, 5)
+    assert (usage.calls, usage.failed) == (4, 5)
 
 
 def test_when_the_first_of_equal_questions_is_cancelled_the_next_one_asks(llmsim: LlmSim, tmp_path: Path) -> None:
