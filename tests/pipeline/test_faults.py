@@ -124,15 +124,14 @@ def test_lasting_faults_are_rows(tmp_path: Path, llmsim: LlmSim, faultless: Path
     for name in right:
         for unit in whole:
             assert all(row in right[name][unit] for row in found[name].get(unit, [])), "no row is wrong"
-        # An answer that is cut exactly between two records looks whole, since many models leave the end mark out.
-        different = [unit for unit in whole if found[name].get(unit) != right[name].get(unit)]
-        assert len(different) <= len(whole) / 20, name
+        # An answer that is cut exactly between two records lacks its end mark, and is asked for again.
+        assert [unit for unit in whole if found[name].get(unit) != right[name].get(unit)] == [], name
 
     # The model is well again: only what failed is asked for.
     llmsim.reset()
     mended = index(root)
     assert mended["text_units"]["failed"] == 0
-    assert mended["llm"]["cached"] > mended["llm"]["calls"] > 0
+    assert 0 < mended["llm"]["calls"] < report["llm"]["calls"] / 4
     found = extracted(root)
     for name in right:
         assert all(found[name].get(unit["id"]) == right[name].get(unit["id"]) for unit in failed), name
