@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from graphrag_assets.indexing.tuples import DELIMITER, Record, clean_field, read_graph_records, read_weight
-from graphrag_assets.text.json_answers import CutError, parse_json_object
+from graphrag_assets.text.json_answers import CutError, is_json, parse_json_object
 from graphrag_assets.text.names import canonical_title, clean_name, is_named_in
 from graphrag_assets.text.refusals import RefusalError, is_refusal, is_short, says_nothing_found
 
@@ -20,6 +20,8 @@ DEFAULT_WEIGHT = 1.0
 #: A longer name is a sentence.
 MAX_NAME = 300
 MAX_TYPE = 60
+#: Most letters of a name that may stand for any name: A, B, E1.
+MAX_PLACEHOLDER = 2
 
 #: JSON schema of an extraction answer, for models that support structured output.
 GRAPH_SCHEMA: dict[str, Any] = {
@@ -85,6 +87,10 @@ _GLUED_WEIGHT = re.compile(r"(?P<text>.*\S)\s*(?:\"?\s*[|>]+|\"|”)\s*(?P<weigh
 _REMEMBERED = 4096
 _clean_name = lru_cache(maxsize=_REMEMBERED)(clean_name)
 _title = lru_cache(maxsize=_REMEMBERED)(canonical_title)
+#: An answer in exactly the form that is asked for.
+_EXACT = re.compile(
+    r'\s*+(?:\("(?:entity|relationship)"(?:<\|>[^<>\n]*+)++(?<=\))\s*+(?:##\s*+)?)*+<\|COMPLETE\|>\s*+', re.DOTALL
+)
 _EXAMPLE_NAME = re.compile(r'"(?:name|source|target)"\s*:\s*"([^"]+)"')
 
 
@@ -119,6 +125,7 @@ class GraphAnswer:
         ended: Whether the answer says that it is complete (end mark, closed JSON).
         cut: Whether it breaks off inside a record (which is left out).
         dropped: What could not be used, counted by reason.
+        mended: Whether its form is not the one that was asked for.
     """
 
     entities: list[EntityMention] = field(default_factory=list)
@@ -126,6 +133,7 @@ class GraphAnswer:
     ended: bool = False
     cut: bool = False
     dropped: Counter[str] = field(default_factory=Counter)
+    mended: bool = field(default=False, compare=False)
 
     def __bool__(self) -> bool:
         """Whether it holds any record."""
@@ -187,9 +195,12 @@ def read_answer(answer: str) -> GraphAnswer:
     if found.cut:
         raise ValueError("the answer breaks off inside a record; expected all records, then the end mark")
     if found or (found.ended and is_short(answer)):
+        found.mended = bool(found) and not _EXACT.fullmatch(answer)
         return found
     try:
-        return parse_json(answer)
+        found = parse_json(answer)
+        found.mended = not is_json(answer)
+        return found
     except CutError:
         if '"entities"' in answer:
             raise
@@ -218,15 +229,20 @@ def salvage(answer: str) -> GraphAnswer | None:
 def without_echoes(answer: GraphAnswer, text: str, examples: frozenset[str]) -> GraphAnswer:
     """Leave out what the model copied instead of read.
 
-    That is, entities and relationships of the examples in the prompt that the text does not name, and records that
-    stand in the text itself (a document may hold lines that look like records).
+    That is, entities and relationships of the examples in the prompt that the text does not name, records that stand in
+    the text itself (a document may hold lines that look like records), and placeholders: names of a letter or two that
+    the text does not hold.
 
     Args:
         answer: Answer of a model.
         text: Text unit that was asked about.
         examples: Titles of the examples in the prompt.
     """
-    strange = {title for title in _titles(answer) if title in examples and not is_named_in(title, text)}
+    strange = {
+        title
+        for title in _titles(answer)
+        if (title in examples or (len(title) <= MAX_PLACEHOLDER and title.isascii())) and not is_named_in(title, text)
+    }
     planted = parse_tuples(text) if re.search(DELIMITER, text) else GraphAnswer()
     if not strange and not planted:
         return answer

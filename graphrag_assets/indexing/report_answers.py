@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphrag_assets.text.json_answers import parse_json_object
+from graphrag_assets.text.json_answers import is_json, parse_json_object
 from graphrag_assets.text.numbers import read_score
 from graphrag_assets.text.refusals import RefusalError, is_refusal
 
@@ -57,6 +57,7 @@ class Report:
         rating_explanation: Why it has this rating.
         findings: Findings in their order.
         extra: Keys beyond the known ones, such as date_range.
+        mended: Whether the form of the answer is not the one that was asked for.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Report:
     rating_explanation: str = ""
     findings: tuple[Finding, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    mended: bool = field(default=False, compare=False)
 
     def as_json(self) -> dict[str, Any]:
         """The report as a JSON object, with the extra keys at the end."""
@@ -102,6 +104,7 @@ def parse_report(text: str) -> Report:
         _string(value.get("rating_explanation")),
         findings,
         {key: item for key, item in value.items() if key not in _KEYS},
+        mended=not is_json(text),
     )
 
 

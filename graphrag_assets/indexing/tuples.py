@@ -11,6 +11,7 @@ beginning (claims), by bracket or line.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ from graphrag_assets.text.reasoning import strip_reasoning
 DELIMITER = r"(?:<\s*[|｜¦]{1,2}\s*>(?:\s*[|｜])?|<\s*\|\s*#\s*\|?\s*>|＜\s*[|｜]\s*＞|\{tuple_delimiter\})"
 #: Weaker forms, which count only where a record uses them right after its kind.
 _WEAK_DELIMITER = r"[|｜]"
+#: Other marks that models write throughout an answer instead of the delimiter; longer ones before those in them.
+_OTHER_DELIMITERS = (
+    *("<|tuple|>", "<|delimiter|>", "<tuple_delimiter>", "<delimiter>", "<|sep|>", "<SEP>", "<sep>", "<->"),
+    *("||", "｜｜", "<|", "|>", "<>", "::", "\t"),
+)
 _QUOTE_SIGNS = "\"'`“”„‘’«»「」＂*_"
 _QUOTE = f"[{_QUOTE_SIGNS}]"
 _KINDS = {
@@ -45,7 +51,8 @@ _END_MARK = re.compile(
 _RECORD_START = re.compile(
     beginning_with(
         rf"(（\[【{{<{_QUOTE_SIGNS}er实关",
-        rf"(?P<open>[(（\[【{{<]\s*)?(?P<quoted>{_QUOTE}{{0,4}})(?P<kind>entity|relationship|relation|实体|关系){_QUOTE}{{0,4}}\s*"
+        rf"(?P<open>[(（\[【{{<]\s*)?(?P<quoted>{_QUOTE}{{0,4}})\s?(?P<kind>entity|relationship|relation|实体|关系)\s?"
+        rf"{_QUOTE}{{0,4}}\s*"
         rf"(?P<delimiter>{DELIMITER}|{_WEAK_DELIMITER})",
     ),
     re.IGNORECASE,
@@ -60,6 +67,11 @@ _STRUCTURE = re.compile(
 _NUMBER_AFTER_SEPARATOR = re.compile(r"#{2,}[ *]*(\d+(?:\.\d+)?)\s*[)）>\]]")
 _CLOSED = re.compile(r"(?:[)）\]】]|(?<!\|)>)[\s'`*_]*$")
 _AFTER_CLOSING = re.compile(r"[ \t\r\"'`*_,;.。；]*(?:\n|$|##|\{record_delimiter\}|[(（\[])")
+
+_ESCAPED = re.compile(r"\\([<|>#\"'()\[\]*_`])")
+_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
+_COMMA = re.compile(r"<\|>,(?= ?[\"“])")
+_LONE_SIGN = re.compile(r"(?<=[)）\]])[ \t]*\n?[ \t]*#[ \t]*\n?[ \t]*(?=[(（\[][\"“'*]?[a-z实关])", re.IGNORECASE)
 
 # An opened bracket and at most the kind of a record after it: )##("relat
 _TORN = re.compile(rf"[(（]\s*{_QUOTE}?[a-zA-Z]{{0,13}}{_QUOTE}?\s*(?:<[|｜]?)?\s*\Z")
@@ -153,6 +165,8 @@ def _clean(field: str) -> str:
     field = clean_text(field)
     while len(field) > 3 and field.startswith("**") and field.endswith("**"):
         field = field[2:-2].strip()
+    while len(field) > 4 and field.startswith('""') and field.endswith('""'):
+        field = field[1:-1]
     return strip_quotes(field)
 
 
@@ -168,8 +182,8 @@ def read_weight(field: str) -> float | None:
     """
     match = re.fullmatch(
         r"(?:[a-z_ ]{0,40}(?:strength|weight|score)\s*[:=]?\s*)?\+?(\d{1,7}(?:[.,]\d+)?)"
-        r"(?:\s*/\s*\d+)?(?:\s*\([^()]{0,40}\)?)?\.?",
-        clean_field(field).strip("*<>()（）[] \"'"),
+        r"(?:\s*(?:/|out of|of|von|sur|de|из)\s*\d+)?(?:\s*\([^()]{0,40}\)?)?\.?",
+        clean_field(field).strip("*<>()（）[]【】{} \"'`,，;；。"),
         re.IGNORECASE,
     )
     return float(match.group(1).replace(",", ".")) if match else None
@@ -177,9 +191,39 @@ def read_weight(field: str) -> float | None:
 
 def _prepare(answer: str) -> tuple[str, bool]:
     """Drop reasoning; end marks become separators, wherever they stand."""
-    text = strip_reasoning(answer)
+    text = _unescaped(strip_reasoning(answer))
     text, marks = _END_MARK.subn("\n##\n", text)
+    if not _SPLIT.search(text):
+        text = _with_delimiters(text)
     return text, bool(marks)
+
+
+def _unescaped(text: str) -> str:
+    """The answer as it was meant, where it was written for HTML, Markdown or a string of a program."""
+    if "&lt;" in text or "&quot;" in text or "&#" in text:
+        text = html.unescape(text)
+    if "\\" in text:
+        text = _ESCAPED.sub(r"\1", text)
+    if "<br" in text:
+        text = _BREAK.sub("\n", text)
+    if "＃＃" in text:
+        text = text.replace("＃＃", "##")
+    if commas := text.count("<|>,"):
+        always = commas > 1 and commas * 5 >= text.count("<|>") * 4
+        text = text.replace("<|>,", "<|>") if always else _COMMA.sub("<|>", text)
+    return _LONE_SIGN.sub("##", text) if "#" in text else text
+
+
+def _with_delimiters(text: str) -> str:
+    """An answer that writes another mark throughout, with the delimiter in its place."""
+    for mark in _OTHER_DELIMITERS:
+        kinds = re.findall(
+            rf"(?:entity|relationship|claim|实体|关系){_QUOTE}{{0,4}} ?{re.escape(mark)}", text, re.IGNORECASE
+        )
+        in_lines = max((line.count(mark) for line in text.splitlines()), default=0) if len(mark) > 1 else 0
+        if kinds or in_lines >= _CLAIM_DELIMITERS:
+            return text.replace(mark, "<|>")
+    return text
 
 
 def _is_start(text: str, match: re.Match[str]) -> bool:

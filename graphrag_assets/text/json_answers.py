@@ -9,6 +9,7 @@ Nothing is ever evaluated: only JSON parsers look at the text.
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -34,8 +35,11 @@ _FULL_WIDTH = re.compile(rf"({_STRING})|([｛｝［］：，＂])", re.DOTALL)
 _ASCII = str.maketrans("｛｝［］：，＂", '{}[]:,"')
 # A single quote is structure where JSON punctuation touches it, else an apostrophe.
 _CLOSES = r"'(?=\s*(?:[:}\]]|,\s*['\"{\[\d-]))"
-_SINGLE_QUOTED = re.compile(rf"(?<=[{{\[,:])(\s*)'((?:[^'\\]|\\.|(?!{_CLOSES})')*+){_CLOSES}", re.DOTALL)
-_MISSING_COLON = re.compile(rf"(?<=[{{,])(\s*+{_STRING})(?=\s*[\"{{\[])", re.DOTALL)
+_SINGLE_QUOTED = re.compile(rf"({_STRING})|(?<=[{{\[,:])(\s*)'((?:[^'\\]|\\.|(?!{_CLOSES})')*+){_CLOSES}", re.DOTALL)
+_MISSING_COLON = re.compile(rf"(?<=[{{,])(\s*+{_STRING})(?=\s*[\"{{\[\d])", re.DOTALL)
+_EQUALS = re.compile(rf"(?<=[{{,])(\s*+{_STRING})\s*=(?=\s*[\"{{\[\d-])", re.DOTALL)
+_SINGLE_KEY = re.compile(r"[{,]\s*'[A-Za-z_]\w*'\s*:")
+_ESCAPED_LAYOUT = re.compile(r"[{\[,]\s*\\(?:n|\")")
 _UNOPENED_KEY = re.compile(r'^(\{\s*)([A-Za-z_]\w*"\s*:)')
 
 
@@ -66,6 +70,10 @@ def parse_json_object(
     if not text:
         raise ValueError("the answer is empty; expected a JSON object")
     whole = _strict(text)
+    if isinstance(whole, str):  # the object as a string of JSON
+        return parse_json_object(whole, keys, list_key=list_key, partial=partial)
+    if whole is None and "{" in text:
+        text = _unescaped(text)
     if isinstance(whole, dict) and (not keys or any(key in whole for key in keys)):
         return _clean_object(whole)
     best: dict[str, Any] | None = None
@@ -92,6 +100,11 @@ def parse_json_object(
             raise CutError(f"the answer was cut; expected the whole of {expected}")
         raise ValueError(f"the answer holds no JSON that can be read; expected {expected}")
     return _clean_object(best)
+
+
+def is_json(text: str) -> bool:
+    """Whether an answer is JSON and nothing else."""
+    return _strict(text) is not None
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -127,6 +140,15 @@ def _read(text: str, partial: bool) -> Any:
     return _repair(closed) if value is None else value
 
 
+def _unescaped(text: str) -> str:
+    """An object whose quotes or line ends were written for HTML or for a string of a program."""
+    if '"' not in text and "&quot;" in text:
+        text = html.unescape(text)
+    if _ESCAPED_LAYOUT.search(text):
+        text = text.replace("\\n", "\n").replace('\\"', '"') if "{\\n" in text or '{\\"' in text else text
+    return text
+
+
 def _strict(text: str) -> Any:
     """Parse as JSON (line breaks in strings and NaN allowed); None when it is none."""
     try:
@@ -139,13 +161,23 @@ def _mend(text: str) -> str:
     """Common slips outside of strings: full-width punctuation, single quotes, trailing commas, words JSON lacks."""
     text = _FULL_WIDTH.sub(lambda m: m.group(1) or m.group(2).translate(_ASCII), text)
     text = _UNOPENED_KEY.sub(r'\1"\2', text)
-    if not re.search(r'[{\[,]\s*"', text):
-        text = _SINGLE_QUOTED.sub(
-            lambda m: m.group(1) + json.dumps(m.group(2).replace("\\'", "'"), ensure_ascii=False), text
-        )
+    if _SINGLE_KEY.search(text) or not re.search(r'[{\[,]\s*"', text):
+        text = _SINGLE_QUOTED.sub(_in_double_quotes, text)
+    text = _EQUALS.sub(r"\1:", text)
     text = _MISSING_COLON.sub(r"\1:", text)
     text = _TRAILING_COMMA.sub(lambda m: m.group(1) or "", text)
     return _BARE_WORD.sub(lambda m: m.group(1) or _WORDS.get(m.group(2), "null"), text)
+
+
+def _in_double_quotes(found: re.Match[str]) -> str:
+    """A string in single quotes as one of JSON; one in double quotes as it is."""
+    if found.group(1) is not None:
+        return found.group(1)
+    text = found.group(3).replace("\\'", "'")
+    inside = re.sub(
+        r'\\.|"|[\x00-\x1f]', lambda m: m.group() if len(m.group()) > 1 else json.dumps(m.group())[1:-1], text
+    )
+    return f'{found.group(2)}"{inside}"'
 
 
 def _scan(text: str, start: int) -> Iterator[tuple[int, str]]:
