@@ -29,6 +29,8 @@ from graphrag_assets.llm.errors import (
     redact,
     retry_after,
 )
+from graphrag_assets.llm.parameters import NEW_LIMIT, OLD_LIMIT, blamed, is_reasoning, unfit
+from graphrag_assets.llm.prices import facts
 from graphrag_assets.llm.wire import clean, dumps, response_format
 from graphrag_assets.settings import ModelSettings
 
@@ -63,8 +65,12 @@ class DirectClient:
         own = parameters(model)
         self._extra_body: dict[str, Any] = own.pop("extra_body", {})
         self._parameters = own
-        self._left_out: set[str] = set()
-        self._renamed: dict[str, str] = {}
+        known = facts(model)
+        self._left_out: set[str] = set(unfit(model, known, own))
+        if self._left_out:
+            names = ", ".join(sorted(self._left_out))
+            logger.info("%s: %s does not take %s; left out", endpoint.entry, model.model, names)
+        self._renamed: dict[str, str] = {OLD_LIMIT: NEW_LIMIT} if is_reasoning(model, known) else {}
         self._session: aiohttp.ClientSession | None = None
         self._proxy: str | None = None
 
@@ -139,13 +145,13 @@ class DirectClient:
         if error.kind != "bad_request":
             return False
         message = str(error).lower()
-        if error.parameter == "max_tokens" and "max_tokens" in body and "max_completion_tokens" in message:
-            self._renamed["max_tokens"] = "max_completion_tokens"
-            body["max_completion_tokens"] = body.pop("max_tokens")
+        if OLD_LIMIT in body and NEW_LIMIT in message:
+            self._renamed[OLD_LIMIT] = NEW_LIMIT
+            body[NEW_LIMIT] = body.pop(OLD_LIMIT)
             return True
         name = next((n for n, words in _BLAMED.items() if n in body and any(word in message for word in words)), None)
-        if name is None and error.code.startswith("unsupported") and error.parameter in self._parameters:
-            name = error.parameter if error.parameter in body else None
+        if name is None:
+            name = blamed(error, self._parameters.keys() & body.keys())
         if name is None:
             return False
         if name not in self._left_out:

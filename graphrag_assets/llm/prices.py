@@ -31,6 +31,7 @@ class ModelFacts:
         vector_size: Numbers in a vector of an embedding model.
         structured_output: True where the model answers by JSON schema.
         max_output: Most tokens of an answer.
+        reasoning: True where the model reasons before it answers.
     """
 
     input_usd: float | None = None
@@ -40,6 +41,7 @@ class ModelFacts:
     vector_size: int | None = None
     structured_output: bool = False
     max_output: int | None = None
+    reasoning: bool = False
 
     def usd(self, tokens: TokenUsage | None) -> float | None:
         """Price of a call; None where the model's price or the tokens are not known."""
@@ -69,10 +71,13 @@ def facts(model: ModelSettings) -> ModelFacts:
         input_usd=input_usd,
         output_usd=output_usd,
         cached_input_usd=cached_usd,
-        context_window=model.context_window or _whole(row.get("max_input_tokens") or row.get("max_tokens")),
+        context_window=model.context_window
+        or _whole(model.call_args.get("num_ctx"))
+        or _whole(row.get("max_input_tokens") or row.get("max_tokens")),
         vector_size=_whole(model.call_args.get("dimensions") or row.get("output_vector_size")),
         structured_output=bool(row.get("supports_response_schema")) if structured is None else structured,
         max_output=_whole(row.get("max_output_tokens")),
+        reasoning=bool(row.get("supports_reasoning")),
     )
 
 
@@ -108,6 +113,7 @@ def _table() -> dict[str, dict[str, Any]]:
         "max_output_tokens",
         "output_vector_size",
         "supports_response_schema",
+        "supports_reasoning",
     )
     rows: dict[str, dict[str, Any]] = orjson.loads(path.read_bytes())
     return {name: {key: row[key] for key in keep if key in row} for name, row in rows.items()}

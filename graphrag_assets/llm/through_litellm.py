@@ -39,6 +39,7 @@ from graphrag_assets.llm.errors import (
     redact,
     retry_after,
 )
+from graphrag_assets.llm.parameters import blamed
 from graphrag_assets.llm.wire import clean, response_format
 from graphrag_assets.settings import ModelSettings
 
@@ -65,6 +66,8 @@ class LiteLLMClient:
         self._base64 = model.model_provider in _BASE64
         self._structured = True
         self._opened = False
+        self._parameters = parameters(model).keys()
+        self._left_out: set[str] = set()
         name = model.azure_deployment_name or model.model
         self._call: dict[str, Any] = {
             **parameters(model),
@@ -156,16 +159,35 @@ class LiteLLMClient:
             _OPEN.add(id(self))
         loaded = _load.cache_info().currsize > 0
         litellm, unlogged = _load() if loaded else await asyncio.to_thread(_load)
+        call = dict(call)
         if self._managed_identity:
             call = {
                 **call,
                 "azure_ad_token_provider": await asyncio.to_thread(_azure_token_provider, self._endpoint.entry),
             }
-        try:
-            with unlogged():
-                return await getattr(litellm, function)(**call)
-        except Exception as error:
-            raise self._mapped(error) from None
+        while True:
+            for name in self._left_out & call.keys():
+                del call[name]
+            try:
+                with unlogged():
+                    return await getattr(litellm, function)(**call)
+            except Exception as error:
+                mapped = self._mapped(error)
+                if not (isinstance(mapped, PermanentError) and self._adapt(mapped, call)):
+                    raise mapped from None
+
+    def _adapt(self, error: PermanentError, call: Mapping[str, Any]) -> bool:
+        """Leave out the parameter that a refusal blames from now on; False where it blames none of the entry's."""
+        if error.kind != "bad_request":
+            return False
+        name = blamed(error, self._parameters & call.keys())
+        if name is None:
+            return False
+        if name not in self._left_out:
+            words = "%s: the endpoint does not accept %s; it is left out from now on"
+            logger.warning(words, self._endpoint.entry, name)
+        self._left_out.add(name)
+        return True
 
     def _mapped(self, error: Exception) -> CallError:
         """Our error for one of LiteLLM's; told apart by status and class name, which all providers share."""
