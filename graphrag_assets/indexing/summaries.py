@@ -8,6 +8,7 @@ call costs the summary, not the index.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,24 @@ from graphrag_assets.text.templates import render
 _MARGIN = 8
 #: Fewest tokens that descriptions need beside the prompt.
 _LEAST_ROOM = 64
+
+
+_FENCE = re.compile(r"```[\w+-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+#: What models say to the person who asks, before and after the text that they were asked for.
+_GREETING = re.compile(
+    r"\A(?:(?:sure|certainly|of course|absolutely|okay)[!,.]\s+(?:(?:i|here|below)\b[^.!:\n]{0,150}[.!:]\s+)?|"
+    r"here (?:is|are)\b[^.!:\n]{0,100}:\s+)",
+    re.IGNORECASE,
+)
+_FAREWELL = re.compile(r"\s+(?:let me know if|i hope this|feel free to)\b[^\n]{0,150}\Z", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?。！？…:;)\]}\"'”’»」』]\s*\Z")
+
+
+class UnendedText(str):
+    """A text that breaks off within a sentence: it may have been cut, so that it is asked for again."""
+
+    __slots__ = ()
+    unended = True
 
 
 @dataclass(frozen=True)
@@ -90,7 +109,7 @@ async def summarize(
         )
     waiting = [truncate(text, room - _MARGIN) for text in distinct]
     # What the texts themselves say ("I'm sorry, Hal, I can't do that", "serves as an AI expert") is no refusal.
-    read = _text if any(is_refusal(text) for text in distinct) else _summary
+    read = _text if any(is_refusal(text) or "<|" in text for text in distinct) else _summary
     summary, calls = waiting.pop(0), 0
     while waiting:
         taken = _fitting([summary, *waiting], room, count_tokens, truncate)
@@ -120,7 +139,7 @@ async def summarize(
                 calls,
                 error.passing,
             )
-        summary, calls = reply.value, calls + 1
+        summary, calls = str(reply.value), calls + 1
     return Summary(summary, calls=calls)
 
 
@@ -174,10 +193,12 @@ def _text(answer: str) -> str:
     Raises:
         ValueError: The answer is empty.
     """
-    text = clean_text(answer)
+    fenced = _FENCE.search(answer)
+    text = clean_text(fenced.group(1) if fenced else answer)
+    text = _GREETING.sub("", _FAREWELL.sub("", text)).strip() or text
     if not text:
         raise ValueError("the answer is empty; expected the summary as plain text")
-    return text
+    return text if _SENTENCE_END.search(text) else UnendedText(text)
 
 
 def _summary(answer: str) -> str:
@@ -190,4 +211,6 @@ def _summary(answer: str) -> str:
     text = _text(answer)
     if is_refusal(text) and len(text) < 300:
         raise RefusalError("the model declined to answer")
+    if "<|" in text:
+        raise ValueError("the answer holds marks of records; expected the summary as plain text")
     return text

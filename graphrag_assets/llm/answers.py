@@ -118,7 +118,7 @@ class Answers:
         self.calls = calls
         self._cache = cache
         self._flights: dict[bytes, asyncio.Future[_Outcome]] = {}
-        self._with_end = self._without_end = 0
+        self._ends: dict[str, list[int]] = {}
         self._structured = calls.facts.structured_output
         self._identity = {**calls.identity, "structured": self._structured}
         self.model = f"{calls.settings.model_provider}/{calls.settings.model}"
@@ -305,27 +305,29 @@ class Answers:
         if not text:
             return _Attempt(text, "failed", "the answer was empty", told=True, step=step)
         try:
-            return self._judged(Reply(parse(text), text, len(tries) + 1), tries, step)
+            reply = Reply(parse(text), text, len(tries) + 1)
+            return self._judged(reply, tries, step, getattr(parse, "__qualname__", ""))
         except ValueError as error:
             refused = getattr(error, "status", None) == "refused"
             return _Attempt(text, "refused" if refused else "failed", _one_line(str(error)), told=True, step=step)
 
-    def _judged(self, reply: Reply[T], tries: Sequence[_Attempt[T]], step: str) -> _Attempt[T]:
+    def _judged(self, reply: Reply[T], tries: Sequence[_Attempt[T]], step: str, kind: str) -> _Attempt[T]:
         """A readable answer; one without the end mark that was asked for is taken when it comes a second time.
 
         An answer that was cut between two records cannot be told from a whole one otherwise. A model that does not write
         end marks is known after a few answers, and not asked twice any more.
         """
+        ends = self._ends.setdefault(kind, [0, 0])  # answers of this kind with and without end
         if not getattr(reply.value, "unended", False):
-            self._with_end += 1
+            ends[0] += 1
             return _Attempt(reply.text, reply=reply, step=step)
-        if not self._with_end and self._without_end >= ANSWERS_WITHOUT_END:
+        if not ends[0] and ends[1] >= ANSWERS_WITHOUT_END:
             return _Attempt(reply.text, reply=reply, step=step)
         if before := [attempt.unended for attempt in tries if attempt.unended is not None]:
-            self._without_end += 1
+            ends[1] += 1
             longer = max([*before, reply], key=lambda each: len(each.text))
             return _Attempt(reply.text, reply=longer, step=step)
-        return _Attempt(reply.text, "failed", "the answer ends without its end mark", unended=reply, step=step)
+        return _Attempt(reply.text, "failed", "the answer breaks off", unended=reply, step=step)
 
     def _not_answered(self, error: PermanentError, sent: Sequence[str], step: str) -> _Attempt[T]:
         """A question that the provider turned down; asked again where others of its kind are answered."""
