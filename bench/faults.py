@@ -235,31 +235,28 @@ def measure(
     return cell
 
 
-def table(cells: Sequence[Cell]) -> str:
-    """The cells as a Markdown table."""
-    head = [
-        *(
-            "fault",
-            "rate",
-            "outcome",
-            "text units ok, in parts, failed",
-            "rows not as without faults",
-            "tables identical",
-        ),
-        *("requests", "faults sent", "repeated after success"),
-        *(f"{told} (recovered / came to it)" for told in STEPS.values()),
-        *("questions failed", "next run mends", "s"),
-    ]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for cell in cells:
-        ok = cell.units["ok"] + cell.units["empty"]
-        units = f"{ok - cell.split}, {cell.split}, {cell.units.total() - ok}" if cell.units else "–"
-        values: list[object] = [cell.name, f"{cell.rate:.0%}", cell.outcome, units, cell.different]
-        values += ["yes" if cell.identical else "no", cell.calls, cell.faults, cell.wasted]
-        values += [f"{cell.recovered[s]} / {cell.tried[s]}" if cell.tried[s] else "" for s in STEPS]
-        values += [cell.failed, "yes" if cell.mended else "no", f"{cell.seconds:.0f}"]
-        lines.append("| " + " | ".join(map(str, values)) + " |")
-    return "\n".join(lines)
+HEAD = (
+    *("fault", "rate", "outcome", "text units ok, in parts, failed", "rows not as without faults", "tables identical"),
+    *("requests", "faults sent", "repeated after success"),
+    *(f"{told} (recovered / came to it)" for told in STEPS.values()),
+    *("questions failed", "next run mends", "s"),
+)
+
+
+def line(values: Sequence[object]) -> str:
+    """A line of a Markdown table."""
+    return "| " + " | ".join(map(str, values)) + " |"
+
+
+def told(cell: Cell) -> str:
+    """A cell as a line of the table."""
+    ok = cell.units["ok"] + cell.units["empty"]
+    units = f"{ok - cell.split}, {cell.split}, {cell.units.total() - ok}" if cell.units else "–"
+    values: list[object] = [cell.name, f"{cell.rate:.0%}", cell.outcome, units, cell.different]
+    values += ["yes" if cell.identical else "no", cell.calls, cell.faults, cell.wasted]
+    values += [f"{cell.recovered[s]} / {cell.tried[s]}" if cell.tried[s] else "" for s in STEPS]
+    values += [cell.failed, "yes" if cell.mended else "no", f"{cell.seconds:.0f}"]
+    return line(values)
 
 
 def shares(cells: Sequence[Cell]) -> str:
@@ -271,8 +268,8 @@ def shares(cells: Sequence[Cell]) -> str:
         tried += cell.tried
     needed = recovered.total() + sum(cell.failed for cell in cells)
     lines = ["| step | came to it | recovered | of all that needed one |", "| --- | --- | --- | --- |"]
-    for step, told in STEPS.items():
-        lines.append(f"| {told} | {tried[step]} | {recovered[step]} | {recovered[step] / max(1, needed):.1%} |")
+    for step, name in STEPS.items():
+        lines.append(f"| {name} | {tried[step]} | {recovered[step]} | {recovered[step] / max(1, needed):.1%} |")
     failed = sum(cell.failed for cell in cells)
     return "\n".join([*lines, f"| recorded as failed | {failed} | | {failed / max(1, needed):.1%} |"])
 
@@ -299,13 +296,14 @@ def main() -> None:
         right = make(Path(folder) / "right", simulator.url)
         code, _ = index(right)
         assert code == 0
+        print(line(HEAD))
+        print(line(["---"] * len(HEAD)), flush=True)
         for name in names:
             for rate in map(float, options.rates.split(",")):
                 root = Path(folder) / f"{name}-{rate}"
                 faults = mixed(rate) if name.startswith("mixed") else {name: rate}
                 cells.append(measure(root, right, simulator, name, faults, fallback="fallback" in name))
-                print(f"{name} {rate:.0%}: {cells[-1].outcome}, {cells[-1].seconds:.1f} s", file=sys.stderr, flush=True)
-    print(table(cells))
+                print(told(cells[-1]), flush=True)
     print()
     print(shares(cells))
 

@@ -296,3 +296,23 @@ def test_a_finding_tells_a_contradiction_by_its_sources_or_values(explanation: s
     from graphrag_assets.indexing.report_answers import Finding
 
     assert mentions(CONFLICT, [Finding("When it fell", explanation)]) is told
+
+
+def test_a_context_that_is_too_long_is_halved() -> None:
+    """The model reads little: the report is written from the leading rows, and from the same context is carried over."""
+
+    class Small(FakeModel):
+        async def __call__(self, messages: Sequence[Message], parse: Any, **options: Any) -> Reply[Any]:
+            if len(messages[0]["content"].split()) > 60:
+                self.prompts.append(messages[0]["content"])
+                raise AnswerError("failed", "the prompt is too long", too_long=True)
+            return await super().__call__(messages, parse, **options)
+
+    model = Small()
+    reports = write(model)
+    assert reports.failed == 0
+    assert reports.smaller > 0
+    whole = write(FakeModel())
+    assert [row["id"] for row in reports.rows] == [row["id"] for row in whole.rows]
+    again = write(FakeModel(), previous={row["id"]: row for row in reports.rows})
+    assert again.reused == len(reports.rows)
