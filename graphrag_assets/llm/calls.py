@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from graphrag_assets.llm.budget import Budget, Estimate, Ticket, current_budgets
 from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, answer_identity, connect, endpoint
+from graphrag_assets.llm.day_budget import DayBudget
 from graphrag_assets.llm.errors import FATAL, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.limit_stores import LimitStore, ProcessLimits
 from graphrag_assets.llm.limits import Limiter, ModelLimits
@@ -84,6 +85,7 @@ class ModelCalls:
         completes: True for a chat model, whose answers take tokens too; False for an embedding model.
         count: Counts the tokens of a prompt, at least; only asked where a budget is to be kept.
         budget: Ceiling of the run; None: none.
+        day: Ceiling of the day; None: none.
         limits: Where calls are counted; None: here, for this object only.
 
     Raises:
@@ -99,6 +101,7 @@ class ModelCalls:
         completes: bool,
         count: Callable[[str], int] = len,
         budget: Budget | None = None,
+        day: DayBudget | None = None,
         limits: LimitStore | None = None,
     ) -> None:
         self.entry = entry
@@ -120,6 +123,7 @@ class ModelCalls:
         self._completes = completes
         self._count = count
         self._budget = budget
+        self._day = day
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -223,7 +227,7 @@ class ModelCalls:
 
     def _size(self, texts: Sequence[str]) -> _Size:
         budgets = [b for b in (self._budget, *current_budgets()) if b is not None and b.limited]
-        tokens = sum(map(self._count, texts)) + _MESSAGE_TOKENS * (len(texts) + 1) if budgets else 0
+        tokens = sum(map(self._count, texts)) + _MESSAGE_TOKENS * (len(texts) + 1) if budgets or self._day else 0
         return _Size(sum(map(len, texts)), tokens, budgets)
 
     @asynccontextmanager
@@ -237,11 +241,12 @@ class ModelCalls:
             started = time.perf_counter()
             try:
                 self._check()
-                account.calls += 1
-                account.retries += repeat
-                turn.sent = True
-                self._begin_silence()
-                yield turn
+                async with self._paid_of_the_day(size, turn):
+                    account.calls += 1
+                    account.retries += repeat
+                    turn.sent = True
+                    self._begin_silence()
+                    yield turn
                 self._succeeded(account, turn.usage)
                 if turn.usage is not None:
                     await self._limiter.settle(reservation, turn.usage.prompt + turn.usage.completion)
@@ -261,7 +266,6 @@ class ModelCalls:
         reservation counts.
         """
         tickets: list[tuple[Budget, Ticket]] = []
-        free = False
         try:
             for budget in size.budgets:
                 ticket = await budget.reserve(self._estimate(size, turn.parameters))
@@ -270,17 +274,29 @@ class ModelCalls:
                     turn.parameters[self._limit_name] = ticket.completion
             yield
         except (PassingError, PermanentError) as error:
-            free = error.status is not None or error.kind == "unreachable"
+            turn.refused_by(error)
             raise
         finally:
             for budget, ticket in tickets:
-                if free or not turn.sent:
-                    budget.settle(ticket, 0, 0.0)
-                elif turn.usage is None:
-                    budget.settle(ticket)
-                else:
-                    tokens = turn.usage.prompt + turn.usage.completion
-                    budget.settle(ticket, tokens, self.facts.usd(turn.usage))
+                budget.settle(ticket, *turn.cost(self.facts))
+
+    @asynccontextmanager
+    async def _paid_of_the_day(self, size: _Size, turn: _Turn) -> AsyncIterator[None]:
+        """The same with the ceiling of the day; only what is about to be sent is set aside, so that others go on."""
+        if self._day is None:
+            yield
+            return
+        timeout = self.settings.call_args.get("timeout", self.settings.timeout)
+        held = await self._day.reserve(self._estimate(size, turn.parameters), float(timeout))
+        if held.ticket.limited:
+            turn.parameters[self._limit_name] = held.ticket.completion
+        try:
+            yield
+        except (PassingError, PermanentError) as error:
+            turn.refused_by(error)
+            raise
+        finally:
+            await self._day.settle(held, *turn.cost(self.facts))
 
     def _estimate(self, size: _Size, parameters: Mapping[str, Any]) -> Estimate:
         if not self._completes:
@@ -399,7 +415,20 @@ class _Turn:
 
     parameters: dict[str, Any]
     sent: bool = False
+    free: bool = False
     usage: TokenUsage | None = None
+
+    def refused_by(self, error: PassingError | PermanentError) -> None:
+        """Note a failure: what the provider refused, or never got, costs nothing."""
+        self.free = error.status is not None or error.kind == "unreachable"
+
+    def cost(self, facts: ModelFacts) -> tuple[int | None, float | None]:
+        """Tokens and price; None where nobody knows, so that what was set aside counts."""
+        if self.free or not self.sent:
+            return 0, 0.0
+        if self.usage is None:
+            return None, None
+        return self.usage.prompt + self.usage.completion, facts.usd(self.usage)
 
 
 def backoff(settings: RetrySettings, failures: int, retry_after: float | None = None) -> float:

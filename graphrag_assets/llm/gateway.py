@@ -26,6 +26,7 @@ from graphrag_assets.llm.budget import Budget
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
+from graphrag_assets.llm.day_budget import DayBudget, open_day_budget
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.ledger import Ledger, Prompts
 from graphrag_assets.llm.limit_stores import open_limits
@@ -82,6 +83,7 @@ class Gateway:
         self._workspace = workspace
         self._must_keep = must_keep
         self._budget = budget
+        self._day: DayBudget | None = None
         self._run = run
         settings = workspace.settings
         self._slots = asyncio.Semaphore(settings.concurrent_requests)
@@ -94,7 +96,8 @@ class Gateway:
         self._bookings = itertools.count(1)
 
     async def __aenter__(self) -> Self:
-        """Open the cache."""
+        """Open the cache, and the account of the day."""
+        self._day = await asyncio.to_thread(open_day_budget, self._workspace, whole=self._must_keep)
         self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
         if self._workspace.settings.cache.enabled and self._run is not None:
             self._ledger = Ledger(self._cache, self._workspace.uri(self._workspace.settings.storage.base), self._run)
@@ -259,6 +262,7 @@ class Gateway:
             completes=completes,
             count=count,
             budget=self._budget,
+            day=self._day,
             limits=open_limits(self._workspace),
         )
         self._calls[entry] = calls
