@@ -30,6 +30,9 @@ _BUDGETS: dict[str, Budget] = {}
 #: Why a model cannot be used, by run: further steps of that run do not begin what needs models.
 _UNUSABLE: dict[str, str] = {}
 
+#: Runs that the budget of the day ended.
+DAY_REACHED: set[str] = set()
+
 
 def import_ahead() -> None:
     """Import in a thread what the next steps need: while a model is asked, this process has nothing else to do."""
@@ -51,6 +54,7 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
         GatewayError: A model could not be used in an earlier step of the same run. Dagster would go on with the steps that
             do not depend on the failed one; the user had to wait to learn what is wrong.
     """
+    from graphrag_assets.llm.day_budget import DayReached
     from graphrag_assets.llm.errors import GatewayError
     from graphrag_assets.llm.gateway import Gateway
 
@@ -66,6 +70,8 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
         first = _first(error)
         if run_id and isinstance(first, GatewayError) and not getattr(first, "passing", False):
             _UNUSABLE[run_id] = str(first)
+            if isinstance(first, DayReached):
+                DAY_REACHED.add(run_id)
         raise
     finally:
         for stage, used in gateway.usage().items():

@@ -15,6 +15,7 @@ from graphrag_assets.assets.built_with import differences, told
 from graphrag_assets.assets.expected import compared
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.automation.plan import last_inventory, missing_work
+from graphrag_assets.cli.day import day_lines, day_of
 from graphrag_assets.cli.exchange import finding_lines
 from graphrag_assets.cli.index import open_places, pruned, pruned_line, text_unit_counts, text_unit_line
 from graphrag_assets.cli.output import print_json, table
@@ -41,6 +42,7 @@ def status_command(workspace: Workspace, *, as_json: bool) -> None:
         "published": _published(manifest, storage),
         "settings_changed": differences(manifest.info, workspace) if manifest else {},
         "waiting": _waiting(workspace, source, storage, manifest),
+        "day": day_of(workspace),
         "failed_text_units": _failed(
             storage, manifest, "text_units", ["id", "document_id", "position", "status", "reason"]
         ),
@@ -150,6 +152,7 @@ def _describe(report: dict[str, Any]) -> str:
         )
     elif published is not None:
         lines.append("The index is up to date with the input and the settings.")
+    lines += day_lines(report["day"])
     if changed := report["settings_changed"]:
         lines.append(f"The index was built with other settings ({told(changed)}).")
         lines.append("Queries read it as it is; graphrag-assets index brings it to the settings of now.")
