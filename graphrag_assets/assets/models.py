@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dagster as dg
 
 from graphrag_assets import interrupts
+from graphrag_assets.assets.refreshing import refreshing
+from graphrag_assets.assets.resources import open_storage
 from graphrag_assets.llm.budget import Budget, current_budgets
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.vectors import load_lancedb
@@ -62,7 +64,8 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
     run_id = _run_id()
     if run_id in _UNUSABLE:
         raise GatewayError(f"not begun, since a model could not be used in an earlier step: {_UNUSABLE[run_id]}")
-    gateway = Gateway(workspace, _budget(workspace, run_id), run_id, must_keep=True)
+    anew = refreshing(open_storage(workspace))
+    gateway = Gateway(workspace, _budget(workspace, run_id), run_id, must_keep=True, anew=anew)
     try:
         async with gateway:
             yield gateway

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, STAGE_ASSETS, Fingerprints
+from graphrag_assets.assets.refreshing import made_again, refreshing
 from graphrag_assets.ids import digest_json
 from graphrag_assets.input.inventory import Changes, Inventory, count_unusable, file_changes
 from graphrag_assets.settings import Workspace
@@ -83,9 +84,10 @@ def missing_work(
         storage: The storage base.
         prints: Fingerprints of all tables that the index ought to have.
         published: Fingerprint of the published snapshot, or None.
-        again: Whole-corpus stages that are to be computed in any case.
+        again: Stages that are to be computed in any case; those of a refresh that has not ended always are.
     """
     area = BuildArea(storage)
+    again |= made_again(refreshing(storage))
 
     def present(stage: str, key: str | None) -> set[str | None]:
         if stage in VECTOR_STAGES:
@@ -98,7 +100,9 @@ def missing_work(
     with ThreadPoolExecutor(LOOKS_AT_ONCE if isinstance(storage, S3FileSystem) else 1) as pool:
         found = dict(zip(looks, pool.map(lambda look: present(*look), looks), strict=True))
     lacking = {
-        (stage, key) for (stage, key), prints_found in found.items() if prints_found != {prints.batch(stage, key)}
+        (stage, key)
+        for (stage, key), prints_found in found.items()
+        if stage in again or prints_found != {prints.batch(stage, key)}
     }
     stages = _with_followers({stage for stage, _ in lacking}, BATCH_STAGES)
     stale = {stage for stage in CORPUS_STAGES if present(stage, None) != {prints.corpus(stage)}}

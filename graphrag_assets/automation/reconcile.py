@@ -22,6 +22,7 @@ from dagster._core.execution.plan.objects import ErrorSource
 from graphrag_assets import interrupts
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import BATCHES_NAME
+from graphrag_assets.assets.refreshing import begin_refresh, end_refresh
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.history import restore_history
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
@@ -219,6 +220,7 @@ def _reconcile(
     published = index.snapshots.current()
     changes = changes_since(index, published, inventory)
     fingerprint = str(published.info.get("fingerprint")) if published else None
+    begin_refresh(index.storage, wish.refresh)
     again = frozenset({"communities"} if wish.recluster else ())
     work = missing_work(index.workspace, index.storage, prints, fingerprint, again)
     if not work.nothing and _wants_estimate(index):
@@ -234,6 +236,7 @@ def _reconcile(
         if wish.recluster:
             config["ops"] |= _config("communities", recluster=True)["ops"]
         metadata = _run(defs, instance, tags, [*corpus_assets, "index_snapshot"], [], config)
+    end_refresh(index.storage)
     current = index.snapshots.current()
     new = current is not None and (published is None or current.id != published.id)
     return Reconciled(changes, work, current, new, metadata)

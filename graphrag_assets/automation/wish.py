@@ -15,6 +15,7 @@ class Wish:
         replace: Take the place of a published snapshot that was imported.
         wait: Wait for another process that works on the index, instead of giving up.
         settle_seconds: Leave files that were changed in the last seconds as they were seen last: they may not be whole.
+        refresh: Stages that ask a model anew, whatever answers are kept.
     """
 
     allow_empty: bool = False
@@ -22,3 +23,4 @@ class Wish:
     replace: bool = False
     wait: bool = False
     settle_seconds: float = 0.0
+    refresh: tuple[str, ...] = ()

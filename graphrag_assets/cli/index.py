@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphrag_assets.assets.refreshing import check_stages
 from graphrag_assets.automation.instance import has_history
 from graphrag_assets.automation.plan import last_inventory, nothing_to_do
 from graphrag_assets.automation.wish import Wish
@@ -73,7 +74,8 @@ def index_command(
     _require_no_import(storage, wish.replace)
     require_input(source)
     _require_pipeline(workspace)
-    if not wish.recluster and nothing_to_do(workspace, source, storage):
+    check_stages(wish.refresh, workspace.settings)
+    if not (wish.recluster or wish.refresh) and nothing_to_do(workspace, source, storage):
         if not has_history(workspace):
             _restore_history(workspace)
         manifest = SnapshotStore(storage).current()

@@ -143,14 +143,19 @@ def export(directory: Path, form: str, snapshot: str | None, root: Path | None, 
 @main.command()
 @click.option("--method", type=click.Choice(["standard", "fast"]), help="Method of the run (default: settings).")
 @click.option("--recluster", is_flag=True, help="Plan for a run that makes all communities afresh.")
+@click.option(
+    "--refresh", multiple=True, metavar="STAGE", help="Plan for a run that asks this stage anew (may be repeated)."
+)
 @_common
-def plan(method: str | None, recluster: bool, root: Path | None, as_json: bool, verbose: bool) -> None:
+def plan(
+    method: str | None, recluster: bool, refresh: tuple[str, ...], root: Path | None, as_json: bool, verbose: bool
+) -> None:
     """Show what index would do and cost, stage by stage; spends nothing, changes nothing."""
     from graphrag_assets.cli.plan import plan_command
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    plan_command(_prepare(root, verbose), recluster=recluster, as_json=as_json)
+    plan_command(_prepare(root, verbose), recluster=recluster, refresh=refresh, as_json=as_json)
 
 
 @main.command()
@@ -161,6 +166,12 @@ def plan(method: str | None, recluster: bool, root: Path | None, as_json: bool, 
     help="Delete all documents where the input holds none any more, or those of a folder that cannot be read.",
 )
 @click.option("--recluster", is_flag=True, help="Make all communities afresh, instead of keeping those that there are.")
+@click.option(
+    "--refresh",
+    multiple=True,
+    metavar="STAGE",
+    help="Ask the model anew in this stage, such as community_reports, whatever answers are kept (may be repeated).",
+)
 @click.option("--replace", is_flag=True, help="Take the place of an imported snapshot; it is kept.")
 @click.option("--wait", is_flag=True, help="Wait for another process that works on the index, instead of giving up.")
 @click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Most to spend (default: settings).")
@@ -170,6 +181,7 @@ def index(
     method: str | None,
     allow_empty: bool,
     recluster: bool,
+    refresh: tuple[str, ...],
     replace: bool,
     wait: bool,
     budget: float | None,
@@ -184,7 +196,7 @@ def index(
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    wish = Wish(allow_empty, recluster, replace, wait)
+    wish = Wish(allow_empty, recluster, replace, wait, refresh=refresh)
     index_command(_prepare(root, verbose), wish, as_json=as_json, usd=budget, tokens=budget_tokens)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
@@ -38,6 +39,8 @@ from graphrag_assets.settings import ModelSettings, Workspace
 from graphrag_assets.text.reasoning import ReasoningFilter
 
 __all__ = ["Gateway", "GatewayError", "StageUsage"]
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Kind = Literal["document", "query"]
@@ -75,13 +78,21 @@ class Gateway:
         budget: Ceiling of tokens and price for everything that is asked; None: none.
         run: Run of the index whose calls are kept in the ledger; None: they are not, as for queries.
         must_keep: Whether to stop where the disk of the cache is full.
+        anew: Stages whose answers are asked for anew, with the moment before which those that are kept count as none.
     """
 
     def __init__(
-        self, workspace: Workspace, budget: Budget | None = None, run: str | None = None, *, must_keep: bool = False
+        self,
+        workspace: Workspace,
+        budget: Budget | None = None,
+        run: str | None = None,
+        *,
+        must_keep: bool = False,
+        anew: Mapping[str, float] | None = None,
     ) -> None:
         self._workspace = workspace
         self._must_keep = must_keep
+        self._anew = anew or {}
         self._budget = budget
         self._day: DayBudget | None = None
         self._run = run
@@ -123,7 +134,10 @@ class Gateway:
         Raises:
             GatewayError: The entry cannot work as it stands; KeyError: there is no such entry.
         """
-        return _Asker(self._chat(model_id), Booking(stage, self._account(stage, part), self._ledger, Prompts(prompts)))
+        booking = Booking(
+            stage, self._account(stage, part), self._ledger, Prompts(prompts), since=self._anew.get(stage, 0.0)
+        )
+        return _Asker(self._chat(model_id), booking)
 
     async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
         """Ask a chat model and yield its answer as it is written, without reasoning text. Never cached.
@@ -306,7 +320,16 @@ class _Asker:
         partial: bool = False,
     ) -> Reply[T]:
         """See :class:`graphrag_assets.indexing.asking.Ask`."""
-        return await self._answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
+        try:
+            return await self._answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
+        except AnswerError as error:
+            # Asked anew in vain: the answer that there was is better than none.
+            _, earlier = await self._answers.known(messages, parse, schema) if self._booking.since else (b"", None)
+            if earlier is None:
+                raise
+            words = "%s: the earlier answer for %s stays, since none that is new can be used: %s"
+            logger.warning(words, self._booking.stage, row or "a question", error)
+            return earlier
 
 
 def _counter(encoding: str, share: float = 1.0) -> Callable[[str], int]:
