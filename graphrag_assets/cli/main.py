@@ -242,15 +242,24 @@ def index(
     metavar="ID_OR_PATH",
     help="Read only this document (may be repeated: these documents).",
 )
+@click.option(
+    "--cache/--no-cache",
+    "cache",
+    default=None,
+    help="Take answers of models from the cache, and keep them (default: settings).",
+)
 @click.option("--explain", is_flag=True, help="Show how search and context were chosen, and what was left out.")
 @click.option("--unsupported", is_flag=True, help="List the sentences of the answer that no citation supports.")
 @click.option(
     "--follow-ups", type=click.IntRange(min=0, max=50), default=0, help="Suggest so many questions to ask next."
 )
 @_common
-def query(question: str, root: Path | None, as_json: bool, verbose: bool, **options: Any) -> None:
+def query(question: str, cache: bool | None, root: Path | None, as_json: bool, verbose: bool, **options: Any) -> None:
     """Ask a question."""
     from graphrag_assets.cli.query import query_command
+
+    if cache is not None:
+        os.environ["GRAPHRAG__QUERY__CACHE"] = str(cache).lower()
 
     query_command(_prepare(root, verbose), question, as_json=as_json, **options)
 

@@ -192,6 +192,10 @@ class Answers:
         found = await self._cached(question, parse)
         return question.key, found[0] if found and _made_since(found, since) else None
 
+    def keep(self, key: bytes, text: str, stage: str, used: StageUsage) -> None:
+        """Keep a complete answer that was streamed, as one that was not is kept."""
+        self._cache.put_answer(key, dumps({"text": text, "made": making(used)}), stage)
+
     def _about(self, booking: Booking, messages: Sequence[Message], row: str) -> About:
         return About(booking.stage, row, self._model, booking.prompts.version(messages), (len(messages) + 1) // 2)
 

@@ -78,6 +78,7 @@ class Gateway:
         budget: Ceiling of tokens and price for everything that is asked; None: none.
         run: Run of the index whose calls are kept in the ledger; None: they are not, as for queries.
         must_keep: Whether to stop where the disk of the cache is full.
+        cached: Whether answers are taken from the cache and kept there, where the settings have one.
         anew: Stages whose answers are asked for anew, with the moment before which those that are kept count as none.
     """
 
@@ -88,10 +89,12 @@ class Gateway:
         run: str | None = None,
         *,
         must_keep: bool = False,
+        cached: bool = True,
         anew: Mapping[str, float] | None = None,
     ) -> None:
         self._workspace = workspace
         self._must_keep = must_keep
+        self._cached = cached
         self._anew = anew or {}
         self._budget = budget
         self._day: DayBudget | None = None
@@ -109,7 +112,8 @@ class Gateway:
     async def __aenter__(self) -> Self:
         """Open the cache, and the account of the day."""
         self._day = await asyncio.to_thread(open_day_budget, self._workspace, whole=self._must_keep)
-        self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
+        if self._cached:
+            self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
         if self._workspace.settings.cache.enabled and self._run is not None:
             self._ledger = Ledger(self._cache, self._workspace.uri(self._workspace.settings.storage.base), self._run)
         return self
@@ -140,7 +144,7 @@ class Gateway:
         return _Asker(self._chat(model_id), booking)
 
     async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
-        """Ask a chat model and yield its answer as it is written, without reasoning text. Never cached.
+        """Ask a chat model and yield its answer as it is written, without reasoning text; one that is kept comes at once.
 
         Args:
             stage: Stage that the call is booked to.
@@ -152,13 +156,32 @@ class Gateway:
                 was empty or the connection broke, possibly amid the answer.
             GatewayError: The model cannot be used.
         """
-        account = self._account(stage)
-        calls = self._chat(model_id).calls
+        answers, account = self._chat(model_id), self._account(stage)
+        key, known = await answers.known(messages, str)
+        if known is not None:
+            account.cached += 1
+            yield known.text
+            return
+        calls, used = answers.calls, StageUsage()
+        try:
+            text = ""
+            async with aclosing(self._written(calls, used, account, messages)) as pieces:
+                async for piece in pieces:
+                    text += piece
+                    yield piece
+            answers.keep(key, text, stage, used)
+        finally:
+            account.add(used)
+
+    async def _written(
+        self, calls: ModelCalls, used: StageUsage, account: StageUsage, messages: Sequence[Message]
+    ) -> AsyncGenerator[str]:
+        """The pieces of an answer that is complete when they end; see :meth:`chat_stream`."""
         sent = [{"role": message["role"], "content": message["content"]} for message in messages]
         for attempt in range(1, calls.settings.answer_attempts + 1):
             reasoning, end, shown = ReasoningFilter(), StreamEnd(), False
             try:
-                async with aclosing(calls.stream(account, sent, {}, end, repeat=attempt > 1)) as pieces:
+                async with aclosing(calls.stream(used, sent, {}, end, repeat=attempt > 1)) as pieces:
                     async for piece in pieces:
                         if text := reasoning.feed(piece):
                             shown = True
