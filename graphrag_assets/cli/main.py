@@ -2,60 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from graphrag_assets import __version__
+from graphrag_assets.cli.cache_commands import cache
 from graphrag_assets.cli.commands import Commands
+from graphrag_assets.cli.options import FiniteRange
+from graphrag_assets.cli.options import common as _common
+from graphrag_assets.cli.options import prepare as _prepare
 from graphrag_assets.cli.output import fail, print_json
-from graphrag_assets.cli.showing import show_log
-from graphrag_assets.machine import keep_memory_small, leave_out_pandas
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class FiniteRange(click.FloatRange):
-    """A number within bounds; nan, which every comparison lets pass, and inf are none."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a number; ends the command where it is none."""
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a number.", param, ctx)
-        return number
-
-
-def _common(command: F) -> F:
-    """Options of every command."""
-    command = click.option(
-        "--root",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=None,
-        help="Workspace folder (default: GRAPHRAG_ROOT, else the current folder).",
-    )(command)
-    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")(command)
-    return click.option("-v", "--verbose", is_flag=True, help="Show each step and the causes of failures.")(command)
-
-
-def _prepare(root: Path | None, verbose: bool) -> Any:
-    """Load the workspace and set up logging; ends the command with a message when the settings are at fault."""
-    from graphrag_assets.settings_file import SettingsError, load_workspace
-
-    leave_out_pandas()
-    show_log(verbose)
-    if root is not None:
-        if not root.is_dir():
-            fail(f"{root} is not a folder; create a workspace with: graphrag-assets init {root}", "settings")
-        os.environ["GRAPHRAG_ROOT"] = str(root.absolute())
-    try:
-        return load_workspace(root)
-    except SettingsError as error:
-        fail(str(error), "settings")
+from graphrag_assets.machine import keep_memory_small
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -390,6 +350,9 @@ def snapshots_prune(
     from graphrag_assets.cli.snapshots import prune_command
 
     prune_command(_prepare(root, verbose), keep=keep, days=days, dry_run=dry_run, as_json=as_json)
+
+
+main.add_command(cache)
 
 
 @main.command()

@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from graphrag_assets.llm.budget import Budget, Estimate, Ticket, current_budgets
@@ -19,6 +18,7 @@ from graphrag_assets.llm.limit_stores import LimitStore, ProcessLimits
 from graphrag_assets.llm.limits import Limiter, ModelLimits
 from graphrag_assets.llm.notices import RetryNotices
 from graphrag_assets.llm.prices import ModelFacts, facts
+from graphrag_assets.llm.turns import Size, Turn
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.settings import ModelSettings, RetrySettings
 
@@ -225,17 +225,17 @@ class ModelCalls:
         if self._broken is not None:
             raise GatewayError(str(self._broken), passing=self._broken.passing)
 
-    def _size(self, texts: Sequence[str]) -> _Size:
+    def _size(self, texts: Sequence[str]) -> Size:
         budgets = [b for b in (self._budget, *current_budgets()) if b is not None and b.limited]
         tokens = sum(map(self._count, texts)) + _MESSAGE_TOKENS * (len(texts) + 1) if budgets or self._day else 0
-        return _Size(sum(map(len, texts)), tokens, budgets)
+        return Size(sum(map(len, texts)), tokens, budgets)
 
     @asynccontextmanager
     async def _turn(
-        self, account: StageUsage, size: _Size, parameters: Mapping[str, Any], *, repeat: bool
-    ) -> AsyncIterator[_Turn]:
+        self, account: StageUsage, size: Size, parameters: Mapping[str, Any], *, repeat: bool
+    ) -> AsyncIterator[Turn]:
         """A slot within the limits and the budget for one request; it is booked, whatever comes of it."""
-        turn = _Turn(dict(parameters))
+        turn = Turn(dict(parameters))
         async with self._paid(size, turn):
             reservation = await self._limiter.enter(size.characters // 4 + self._expected_completion(), self._slots)
             started = time.perf_counter()
@@ -259,7 +259,7 @@ class ModelCalls:
                 self._slots.release()
 
     @asynccontextmanager
-    async def _paid(self, size: _Size, turn: _Turn) -> AsyncIterator[None]:
+    async def _paid(self, size: Size, turn: Turn) -> AsyncIterator[None]:
         """Reserve what the request may cost, and settle what it did.
 
         One that was refused or never left costs nothing; of one that timed out or broke off nobody knows, so that the
@@ -281,7 +281,7 @@ class ModelCalls:
                 budget.settle(ticket, *turn.cost(self.facts))
 
     @asynccontextmanager
-    async def _paid_of_the_day(self, size: _Size, turn: _Turn) -> AsyncIterator[None]:
+    async def _paid_of_the_day(self, size: Size, turn: Turn) -> AsyncIterator[None]:
         """The same with the ceiling of the day; only what is about to be sent is set aside, so that others go on."""
         if self._day is None:
             yield
@@ -298,7 +298,7 @@ class ModelCalls:
         finally:
             await self._day.settle(held, *turn.cost(self.facts))
 
-    def _estimate(self, size: _Size, parameters: Mapping[str, Any]) -> Estimate:
+    def _estimate(self, size: Size, parameters: Mapping[str, Any]) -> Estimate:
         if not self._completes:
             return Estimate(self._name, size.tokens, 0, self.facts.input_usd, self.facts.output_usd)
         limit = {**self.settings.call_args, **parameters}.get(self._limit_name)
@@ -398,37 +398,6 @@ class ModelCalls:
             self._broken = GatewayError(f"{self._name}: {problem}; {mend}", passing=passing)
             logger.info("no further call is made to %s", self._name)
         return GatewayError(str(self._broken), passing=self._broken.passing)
-
-
-@dataclass(frozen=True)
-class _Size:
-    """How large a prompt is: characters, and for the budgets that it is charged to, tokens."""
-
-    characters: int
-    tokens: int
-    budgets: list[Budget]
-
-
-@dataclass
-class _Turn:
-    """One request that holds a slot: its parameters, whether it left, and what it used."""
-
-    parameters: dict[str, Any]
-    sent: bool = False
-    free: bool = False
-    usage: TokenUsage | None = None
-
-    def refused_by(self, error: PassingError | PermanentError) -> None:
-        """Note a failure: what the provider refused, or never got, costs nothing."""
-        self.free = error.status is not None or error.kind == "unreachable"
-
-    def cost(self, facts: ModelFacts) -> tuple[int | None, float | None]:
-        """Tokens and price; None where nobody knows, so that what was set aside counts."""
-        if self.free or not self.sent:
-            return 0, 0.0
-        if self.usage is None:
-            return None, None
-        return self.usage.prompt + self.usage.completion, facts.usd(self.usage)
 
 
 def backoff(settings: RetrySettings, failures: int, retry_after: float | None = None) -> float:
