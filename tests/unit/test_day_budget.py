@@ -195,24 +195,37 @@ async def main(kind, place, account, whole, hang):
             if hang == "1":
                 print("holding", flush=True)
                 await asyncio.sleep(600)
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.005)
             await budget.settle(held, 25, 0.0025)
     try:
         await asyncio.gather(*(caller() for _ in range(4)))
     except DayReached:
         print(sent, flush=True)
 
+print("ready", flush=True)
+sys.stdin.readline()
 asyncio.run(main(*sys.argv[1:]))
 """
 
 
 def spender(store: tuple[str, str], account: str, *, whole: bool = True, hang: bool = False) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", SPENDER, *store, account, str(int(whole)), str(int(hang))]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def begin(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("begin\n")
+    process.stdin.flush()
 
 
 def test_two_processes_never_exceed_the_day(store: tuple[str, str], account: str) -> None:
     both = [spender(store, account) for _ in range(2)]
+    for process in both:
+        begin(process)
     sent = [int(process.communicate(timeout=60)[0]) for process in both]
     assert sum(sent) == 10_000, "all of the day was used, and nothing more"
     assert min(sent) > 0
@@ -222,6 +235,7 @@ def test_two_processes_never_exceed_the_day(store: tuple[str, str], account: str
 
 def test_a_killed_process_neither_blocks_the_day_nor_lets_it_be_exceeded(store: tuple[str, str], account: str) -> None:
     process = spender(store, account, hang=True)
+    begin(process)
     assert process.stdout is not None
     for _ in range(4):
         assert process.stdout.readline() == "holding\n"
@@ -232,6 +246,7 @@ def test_a_killed_process_neither_blocks_the_day_nor_lets_it_be_exceeded(store: 
     assert (budget.spent().tokens, budget.spent().reserved_tokens) == (100, 0), "what was in flight counts as spent"
     began = time.monotonic()
     after = spender(store, account)
+    begin(after)
     assert int(after.communicate(timeout=60)[0]) == 9_900
     assert time.monotonic() - began < 30
     assert round(budget.spent().usd, 6) == 1.0
