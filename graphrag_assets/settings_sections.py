@@ -390,8 +390,9 @@ class BudgetSettings(Section):
     )
     estimate_runs: bool | None = Field(
         None,
-        description="Make a plan before each run that asks models, and keep it beside what the run took; "
-        "unset: where the run has a budget, since a plan takes a quarter of the work that the run gives this machine.",
+        description="What is kept beside what a run took. true: a plan made before it, which takes a quarter of the work that "
+        "the run gives this machine; false: nothing; unset: a plan where the run has a budget, else an estimate from the "
+        "lengths of what changed and from past calls, which takes a moment.",
     )
 
 

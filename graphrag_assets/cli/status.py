@@ -71,6 +71,7 @@ def _published(manifest: Manifest | None, storage: FileSystem) -> dict[str, Any]
         "text_units": text_unit_counts(storage, manifest),
         "pruned": pruned(manifest),
         "run": {name: value for name, value in manifest.run.items() if name.startswith("seconds")},
+        "expected_by": manifest.run.get("expected_by"),
         "expected_and_taken": compared(manifest.run),
     }
 
@@ -131,7 +132,7 @@ def _describe(report: dict[str, Any]) -> str:
             "",
             table([{"table": n, "rows": r} for n, r in published["tables"].items()], ["table", "rows"]),
             "",
-            *_expectation(published["expected_and_taken"]),
+            *_expectation(published["expected_and_taken"], published["expected_by"]),
         ]
     if published and published["import_findings"]:
         lines += [*finding_lines(published["import_findings"])[1:], ""]
@@ -172,7 +173,7 @@ def _describe(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _expectation(rows: list[dict[str, Any]]) -> list[str]:
+def _expectation(rows: list[dict[str, Any]], by: str | None) -> list[str]:
     """What the run that published the snapshot was expected to take, and took."""
     if not rows:
         return []
@@ -180,7 +181,7 @@ def _expectation(rows: list[dict[str, Any]]) -> list[str]:
         {
             "stage": row["stage"],
             **{
-                name: f"{row[f'{figure}_expected']} / {row[f'{figure}_taken']}"
+                name: f"{_expected(row, figure)} / {row[f'{figure}_taken']}"
                 for name, figure in (
                     ("calls", "calls"),
                     ("cached", "cached"),
@@ -196,7 +197,16 @@ def _expectation(rows: list[dict[str, Any]]) -> list[str]:
         for row in rows
     ]
     columns = ["stage", "calls", "cached", "prompt tokens", "completion tokens", "usd"]
-    return ["What its run was expected to take / took:", table(shown, columns), ""]
+    how = "from lengths and past calls" if by == "estimate" else "by a plan"
+    return [f"What its run was expected to take ({how}) / took:", table(shown, columns), ""]
+
+
+def _expected(row: dict[str, Any], figure: str) -> str:
+    """A figure, with its range where it is estimated."""
+    value, bounds = row[f"{figure}_expected"], (row["range"] or {}).get(figure)
+    if value is None:
+        return "unknown"
+    return str(value) if not bounds or bounds[0] == bounds[1] else f"~{value} ({bounds[0]}-{bounds[1]})"
 
 
 def doctor_command(root: Path | None, *, online: bool, as_json: bool) -> None:
