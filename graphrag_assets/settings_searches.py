@@ -136,6 +136,11 @@ class QuerySettings(Section):
     max_tokens: int | None = Field(
         None, ge=0, description="Most tokens of prompts and answers together; unset: no ceiling."
     )
+    cache: bool = Field(
+        True,
+        description="Keep what models answer to questions and take it from there: the same question of the same snapshot "
+        "with the same settings gets the same answer, at no price.",
+    )
     question_gen_prompt: str | None = Field(
         None, description="Prompt file for suggestions; unset: prompts/question_gen_system_prompt.txt."
     )

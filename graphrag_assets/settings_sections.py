@@ -378,16 +378,27 @@ class EmbeddedModelsSettings(Section):
 
 
 class BudgetSettings(Section):
-    """What an index run may spend; a call that might exceed it is not sent, and the next run goes on from there."""
+    """What may be spent in a run and in a day; a call that might exceed it is not sent, and the next run goes on from there."""
 
     usd_per_run: float | None = Field(
         None, ge=0, description="Most USD; unset: no limit. Needs the prices of the models."
     )
     tokens_per_run: int | None = Field(None, ge=0, description="Most tokens, of prompts and answers together.")
+    usd_per_day: float | None = Field(
+        None,
+        ge=0,
+        description="Most USD in a day (UTC) of all processes that share limits.path or limits.redis_url, questions among "
+        "them; counted as long as it or tokens_per_day is set; unset: no limit.",
+    )
+    tokens_per_day: int | None = Field(None, ge=0, description="Most tokens in a day, likewise.")
+    account: str = Field(
+        "default", description="Workspaces that share a store of limits and name the same account share the day."
+    )
     estimate_runs: bool | None = Field(
         None,
-        description="Make a plan before each run that asks models, and keep it beside what the run took; "
-        "unset: where the run has a budget, since a plan takes a quarter of the work that the run gives this machine.",
+        description="What is kept beside what a run took. true: a plan made before it, which takes a quarter of the work that "
+        "the run gives this machine; false: nothing; unset: a plan where the run has a budget, else an estimate from the "
+        "lengths of what changed and from past calls, which takes a moment.",
     )
 
 

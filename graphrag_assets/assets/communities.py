@@ -17,6 +17,7 @@ from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.pictures import graph_picture
+from graphrag_assets.assets.refreshing import refreshing
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import COMMUNITIES as GROUP
 from graphrag_assets.assets.specs import described
@@ -49,7 +50,9 @@ class CommunitiesConfig(dg.Config):
 
 
 def earlier_reports(index: Index) -> dict[str, dict[str, Any]]:
-    """Reports of the build area by id; the id of a report tells what it was written from."""
+    """Reports of the build area by id; the id of a report tells what it was written from. None where all are asked anew."""
+    if "community_reports" in refreshing(index.storage):
+        return {}
     try:
         return {row["id"]: row for row in index.build.read("community_reports").to_pylist()}
     except FileNotFoundError:

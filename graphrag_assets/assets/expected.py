@@ -22,20 +22,27 @@ _CONVERSATIONS, GLEANINGS = ("extract_graph", "extract_claims"), "_gleanings"
 Figures = dict[str, Any]
 
 
-def keep_expectation(index: Index, fingerprint: str, plan: Mapping[str, Any]) -> None:
+def keep_expectation(index: Index, fingerprint: str, plan: Mapping[str, Any], by: str = "plan") -> None:
     """Keep a plan for the run that begins now.
 
     Args:
         index: The workspace.
         fingerprint: That of the snapshot that the run will publish.
-        plan: The plan, as JSON.
+        plan: The plan, as JSON, or a cheap estimate of the same form; figures that are not known are None.
+        by: plan or estimate.
     """
     stages = {
         stage["stage"]: {name: stage[name] for name in (*FIGURES, "exact", "range")}
         for stage in plan["stages"]
-        if stage["calls"] or stage["cached"]
+        if stage["calls"] != 0 or stage["cached"]
     }
-    kept = {"at": time.time(), "fingerprint": fingerprint, "stages": stages, "seconds": plan["seconds_estimated"]}
+    kept = {
+        "at": time.time(),
+        "fingerprint": fingerprint,
+        "stages": stages,
+        "seconds": plan["seconds_estimated"],
+        "by": by,
+    }
     index.storage.write(PATH, json.dumps(kept).encode())
 
 
@@ -53,6 +60,7 @@ def expected_and_taken(index: Index, fingerprint: str) -> dict[str, Any]:
     )
     return {
         "expected": kept["stages"],
+        "expected_by": kept.get("by", "plan"),
         "taken": taken(calls),
         "seconds_expected": kept["seconds"],
         "seconds": round(time.time() - kept["at"], 1),
@@ -88,7 +96,7 @@ def compared(run: Mapping[str, Any]) -> list[Figures]:
             for figure in FIGURES
             for side, of in (("expected", before), ("taken", after))
         }
-        rows.append({"stage": name, **figures})
+        rows.append({"stage": name, **figures, "exact": before.get("exact"), "range": before.get("range")})
     return rows if run.get("expected") is not None else []
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -22,6 +22,7 @@ from graphrag_assets.assets.extracted_rows import (
 from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import import_ahead, open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
+from graphrag_assets.assets.refreshing import refreshing
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import EXTRACTION, described
 from graphrag_assets.progress import Progress
@@ -55,39 +56,65 @@ def _of_stage(prompts: Mapping[str, str], stage: str) -> list[str]:
 
 
 async def extract_unit(
-    unit: Mapping[str, Any], batch: str, gateway: "Asking", workspace: Workspace, prompts: Mapping[str, str]
+    unit: Mapping[str, Any],
+    batch: str,
+    gateway: "Asking",
+    workspace: Workspace,
+    prompts: Mapping[str, str],
+    kept: UnitExtraction | None = None,
+    anew: Collection[str] = (),
 ) -> UnitExtraction:
-    """Extract one text unit with the LLM: the graph, and the claims where they are switched on."""
-    from graphrag_assets.indexing.claims import extract_claims
-    from graphrag_assets.indexing.extraction import extract_graph
+    """Extract one text unit with the LLM: the graph, and the claims where they are switched on.
+
+    Args:
+        unit: Its id and text.
+        batch: Its batch, for the accounts.
+        gateway: How the model is asked.
+        workspace: Settings.
+        prompts: See :func:`stage_prompts`.
+        kept: What an earlier run found in it, where only some stages are asked anew.
+        anew: Those stages.
+    """
+    from graphrag_assets.indexing.claims import ClaimExtraction, extract_claims
+    from graphrag_assets.indexing.extraction import Extraction, extract_graph
 
     settings = workspace.settings
     graph, claims = settings.extract_graph, settings.extract_claims
-    found = await extract_graph(
-        unit["text"],
-        gateway.ask("extract_graph", graph.completion_model_id, batch, _of_stage(prompts, "extract_graph")),
-        prompt=prompts["extract_graph"],
-        continue_prompt=prompts["extract_graph_continue"],
-        loop_prompt=prompts["extract_graph_loop"],
-        entity_types=graph.entity_types,
-        max_gleanings=graph.max_gleanings,
-        format=graph.format,
-        row=unit["id"],
+    as_before = kept is not None and "extract_graph" not in anew
+    found = (
+        Extraction(kept.entities, kept.relationships, kept.status["status"])
+        if kept and as_before
+        else await extract_graph(
+            unit["text"],
+            gateway.ask("extract_graph", graph.completion_model_id, batch, _of_stage(prompts, "extract_graph")),
+            prompt=prompts["extract_graph"],
+            continue_prompt=prompts["extract_graph_continue"],
+            loop_prompt=prompts["extract_graph_loop"],
+            entity_types=graph.entity_types,
+            max_gleanings=graph.max_gleanings,
+            format=graph.format,
+            row=unit["id"],
+        )
     )
     claim_rows: Rows = []
     parts_of_claims = 1
     status, reason, passing = found.status, found.reason, found.passing
     if claims.enabled:
-        said = await extract_claims(
-            unit["text"],
-            gateway.ask("extract_claims", claims.completion_model_id, batch, _of_stage(prompts, "extract_claims")),
-            prompt=prompts["extract_claims"],
-            continue_prompt=prompts["extract_claims_continue"],
-            loop_prompt=prompts["extract_claims_loop"],
-            entity_specs=graph.entity_types,
-            claim_description=claims.description,
-            max_gleanings=claims.max_gleanings,
-            row=unit["id"],
+        as_before = kept is not None and "extract_claims" not in anew
+        said = (
+            ClaimExtraction(kept.claims)
+            if kept and as_before
+            else await extract_claims(
+                unit["text"],
+                gateway.ask("extract_claims", claims.completion_model_id, batch, _of_stage(prompts, "extract_claims")),
+                prompt=prompts["extract_claims"],
+                continue_prompt=prompts["extract_claims_continue"],
+                loop_prompt=prompts["extract_claims_loop"],
+                entity_specs=graph.entity_types,
+                claim_description=claims.description,
+                max_gleanings=claims.max_gleanings,
+                row=unit["id"],
+            )
         )
         claim_rows, passing, parts_of_claims = said.claims, passing or said.passing, said.parts
         if said.status not in ("ok", "empty"):
@@ -110,9 +137,18 @@ async def extract_unit(
 
 
 async def extract_with_llm(
-    batches: Mapping[str, pa.Table], workspace: Workspace
+    batches: Mapping[str, pa.Table],
+    workspace: Workspace,
+    kept: Mapping[str, UnitExtraction] | None = None,
+    anew: Collection[str] = (),
 ) -> tuple[dict[str, list[UnitExtraction]], dict[str, dict[str, "StageUsage"]]]:
     """Extract the text units of all batches at once, so that the slots of the model stay busy across batches.
+
+    Args:
+        batches: Rows of batch_text_units by batch.
+        workspace: Settings and prompts.
+        kept: What an earlier run found, by text unit, where only some stages are asked anew.
+        anew: Those stages.
 
     Returns:
         The extractions by batch, in the order of the text units, and the LLM usage by batch and stage.
@@ -122,7 +158,8 @@ async def extract_with_llm(
     progress = Progress("extracting the graph", len(units))
 
     async def one(batch: str, unit: Mapping[str, Any]) -> UnitExtraction:
-        extraction = await extract_unit(unit, batch, gateway, workspace, prompts)
+        before = (kept or {}).get(unit["id"])
+        extraction = await extract_unit(unit, batch, gateway, workspace, prompts, before, anew)
         stages = ("extract_graph", "extract_claims")
         for stage, parts in zip(stages, extraction.status.pop("parts"), strict=True):
             if parts > 1 and extraction.status["status"] in ("ok", "empty"):
@@ -225,12 +262,17 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         known = earlier_extractions(
             index.build, {made_from for batch in hashes.values() for made_from in batch.values()}
         )
+        anew = {"extract_graph", "extract_claims"} & refreshing(index.storage).keys() if standard else set()
+        kept: dict[str, UnitExtraction] = {}
+        if anew:
+            of_units = {unit: made_from for batch in hashes.values() for unit, made_from in batch.items()}
+            kept, known = {unit: known[of] for unit, of in of_units.items() if of in known}, {}
         new = {key: table.filter(_without(hashes[key], known)) for key, table in units.items()}
         extracted: dict[str, list[UnitExtraction]] = {}
         if not any(table.num_rows for table in new.values()):
             extracted = {key: [] for key in units}
         elif standard:
-            extracted, usage = run(extract_with_llm(new, index.workspace))
+            extracted, usage = run(extract_with_llm(new, index.workspace, kept, anew))
         else:
             extracted = extract_with_nlp(new, languages, index.workspace)
         if not standard:

@@ -16,6 +16,7 @@ from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.models import open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.pictures import graph_picture
+from graphrag_assets.assets.refreshing import refreshing
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import GRAPH, described
 from graphrag_assets.ids import digest_json
@@ -293,7 +294,8 @@ def graph_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         order = text_unit_order(index.build.ref("documents", prints.batches), text_units)
         named, linked = (all_there(table, prints.batches) for table in (extracted_entities, extracted_relationships))
         if index.workspace.settings.effective_method == "standard":
-            known = earlier_summaries(index.build, code_version(index.workspace, "graph"))
+            anew = "summarize_descriptions" in refreshing(index.storage)
+            known = {} if anew else earlier_summaries(index.build, code_version(index.workspace, "graph"))
             built = run(build_standard(named.table(), linked.table(), order, index.workspace, known))
         else:
             units = in_order(text_units.table(["id", "text", "document_id"]), order)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dagster as dg
 
 from graphrag_assets import interrupts
+from graphrag_assets.assets.refreshing import refreshing
+from graphrag_assets.assets.resources import open_storage
 from graphrag_assets.llm.budget import Budget, current_budgets
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.vectors import load_lancedb
@@ -29,6 +31,9 @@ _BUDGETS: dict[str, Budget] = {}
 
 #: Why a model cannot be used, by run: further steps of that run do not begin what needs models.
 _UNUSABLE: dict[str, str] = {}
+
+#: Runs that the budget of the day ended.
+DAY_REACHED: set[str] = set()
 
 
 def import_ahead() -> None:
@@ -51,6 +56,7 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
         GatewayError: A model could not be used in an earlier step of the same run. Dagster would go on with the steps that
             do not depend on the failed one; the user had to wait to learn what is wrong.
     """
+    from graphrag_assets.llm.day_budget import DayReached
     from graphrag_assets.llm.errors import GatewayError
     from graphrag_assets.llm.gateway import Gateway
 
@@ -58,7 +64,8 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
     run_id = _run_id()
     if run_id in _UNUSABLE:
         raise GatewayError(f"not begun, since a model could not be used in an earlier step: {_UNUSABLE[run_id]}")
-    gateway = Gateway(workspace, _budget(workspace, run_id), run_id, must_keep=True)
+    anew = refreshing(open_storage(workspace))
+    gateway = Gateway(workspace, _budget(workspace, run_id), run_id, must_keep=True, anew=anew)
     try:
         async with gateway:
             yield gateway
@@ -66,6 +73,8 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
         first = _first(error)
         if run_id and isinstance(first, GatewayError) and not getattr(first, "passing", False):
             _UNUSABLE[run_id] = str(first)
+            if isinstance(first, DayReached):
+                DAY_REACHED.add(run_id)
         raise
     finally:
         for stage, used in gateway.usage().items():

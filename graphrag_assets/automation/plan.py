@@ -15,6 +15,7 @@ from graphrag_assets.assets.fingerprints import (
     Fingerprints,
     complete,
 )
+from graphrag_assets.assets.refreshing import made_again, refreshing
 from graphrag_assets.ids import digest_json
 from graphrag_assets.input.inventory import Changes, Inventory, count_unusable, file_changes
 from graphrag_assets.settings import Workspace
@@ -96,10 +97,11 @@ def missing_work(
         storage: The storage base.
         prints: Fingerprints of all tables that the index ought to have.
         published: Fingerprint of the published snapshot, or None.
-        again: Whole-corpus stages that are to be computed in any case.
+        again: Stages that are to be computed in any case; those of a refresh that has not ended always are.
         retry_failed: Whether what failed is tried again at once; else when it is time.
     """
     area = BuildArea(storage)
+    again |= made_again(refreshing(storage))
     now, waiting = time.time(), list[float]()
 
     def is_done(stage: str, key: str | None, found: set[str | None], wanted: str) -> bool:
@@ -129,7 +131,7 @@ def missing_work(
     lacking = {
         (stage, key)
         for (stage, key), prints_found in found.items()
-        if not is_done(stage, key, prints_found, prints.batch(stage, key))
+        if stage in again or not is_done(stage, key, prints_found, prints.batch(stage, key))
     }
     stages = _with_followers({stage for stage, _ in lacking}, BATCH_STAGES)
     stale = {stage for stage in CORPUS_STAGES if not is_done(stage, None, present(stage, None), prints.corpus(stage))}

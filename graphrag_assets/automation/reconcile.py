@@ -22,6 +22,7 @@ from dagster._core.execution.plan.objects import ErrorSource
 from graphrag_assets import interrupts
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import BATCHES_NAME
+from graphrag_assets.assets.refreshing import begin_refresh, end_refresh, refreshing
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.history import restore_history
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
@@ -219,10 +220,11 @@ def _reconcile(
     published = index.snapshots.current()
     changes = changes_since(index, published, inventory)
     fingerprint = str(published.info.get("fingerprint")) if published else None
+    begin_refresh(index.storage, wish.refresh)
     again = frozenset({"communities"} if wish.recluster else ())
     work = missing_work(index.workspace, index.storage, prints, fingerprint, again, retry_failed=wish.retry_failed)
-    if not work.nothing and _wants_estimate(index):
-        _expect(index, prints, wish)
+    if not work.nothing:
+        _expect(index, prints, work, wish)
     order = list(instance.get_dynamic_partitions(BATCHES_NAME))
     batch_assets = [asset for stage in work.stages for asset in STAGE_ASSETS[stage]]
     for group in contiguous(work.batches, order, MOST_BATCHES_IN_A_RUN):
@@ -234,33 +236,39 @@ def _reconcile(
         if wish.recluster:
             config["ops"] |= _config("communities", recluster=True)["ops"]
         metadata = _run(defs, instance, tags, [*corpus_assets, "index_snapshot"], [], config)
+    end_refresh(index.storage)
     current = index.snapshots.current()
     new = current is not None and (published is None or current.id != published.id)
     return Reconciled(changes, work, current, new, metadata)
 
 
-def _wants_estimate(index: Index) -> bool:
+def _wants_plan(index: Index) -> bool | None:
+    """Whether a run begins with a whole plan (True) or with a cheap estimate (False); None: with none of them."""
     settings = index.workspace.settings
     limits = settings.budget
     if settings.effective_method != "standard" and not settings.embedding_models:
-        return False
+        return None
     if limits.estimate_runs is not None:
-        return limits.estimate_runs
+        return limits.estimate_runs or None
     limited = limits.usd_per_run is not None or limits.tokens_per_run is not None
     return limited or any(budget.limited for budget in current_budgets())
 
 
-def _expect(index: Index, prints: Fingerprints, wish: Wish) -> None:
+def _expect(index: Index, prints: Fingerprints, work: Work, wish: Wish) -> None:
     """Keep what the run is expected to take, so that its end can be compared with it; a help, never a reason to fail."""
     from graphrag_assets.assets.expected import keep_expectation
     from graphrag_assets.plan import plan_for
+    from graphrag_assets.plan.estimating import estimate
 
-    inventory = last_inventory(index.workspace, index.build)
-    if inventory is None:
+    inventory, planned = last_inventory(index.workspace, index.build), _wants_plan(index)
+    if inventory is None or planned is None:
         return
     try:
-        found = plan_for(index, inventory, recluster=wish.recluster)
-        keep_expectation(index, prints.whole_input(), found.to_dict())
+        if planned:
+            found = plan_for(index, inventory, recluster=wish.recluster).to_dict()
+        else:
+            found = estimate(index, inventory, work, refreshing(index.storage))
+        keep_expectation(index, prints.whole_input(), found, by="plan" if planned else "estimate")
     except Exception as error:
         log.warning("what the run will take could not be estimated: %s: %s", type(error).__name__, error)
 

@@ -16,6 +16,7 @@ class Wish:
         wait: Wait for another process that works on the index, instead of giving up.
         retry_failed: Try what failed at once, instead of when it is time.
         settle_seconds: Leave files that were changed in the last seconds as they were seen last: they may not be whole.
+        refresh: Stages that ask a model anew, whatever answers are kept.
     """
 
     allow_empty: bool = False
@@ -24,3 +25,4 @@ class Wish:
     wait: bool = False
     retry_failed: bool = False
     settle_seconds: float = 0.0
+    refresh: tuple[str, ...] = ()

@@ -26,6 +26,7 @@ KINDS = {
     "NoSnapshotError": "no_snapshot",
     "QueryError": "query",
     "GatewayError": "model",
+    "RefreshError": "usage",
     "BusyError": "busy",
     "LeaseLostError": "busy",
     "ExchangeError": "exchange",

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphrag_assets.assets.refreshing import check_stages
 from graphrag_assets.automation.instance import has_history
 from graphrag_assets.automation.plan import last_inventory, nothing_to_do
 from graphrag_assets.automation.wish import Wish
+from graphrag_assets.cli.day import day_of
 from graphrag_assets.cli.notes import notes, rejections
 from graphrag_assets.cli.output import fail, print_json, table
 from graphrag_assets.cli.showing import progress_on_terminal
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
 _GO_ON = (
     "All answers so far are kept, and what is published stays as it is: run the command again, with a budget that allows "
     "more, to go on from there"
+)
+
+_GO_ON_DAY = (
+    "All answers so far are kept, and what is published stays as it is: run the command again on another day, or with a "
+    "larger budget of the day, to go on from there"
 )
 
 
@@ -67,7 +74,9 @@ def index_command(
     _require_no_import(storage, wish.replace)
     require_input(source)
     _require_pipeline(workspace)
-    if not wish.recluster and nothing_to_do(workspace, source, storage, retry_failed=wish.retry_failed):
+    check_stages(wish.refresh, workspace.settings)
+    whole = wish.recluster or wish.refresh
+    if not whole and nothing_to_do(workspace, source, storage, retry_failed=wish.retry_failed):
         if not has_history(workspace):
             _restore_history(workspace)
         manifest = SnapshotStore(storage).current()
@@ -131,7 +140,7 @@ def _reconcile(
     """Run the reconcile in this process, within a budget."""
     from graphrag_assets.assets.build import build_definitions
     from graphrag_assets.assets.memory import spare_memory
-    from graphrag_assets.assets.models import RUN_USAGE, settings_budget
+    from graphrag_assets.assets.models import DAY_REACHED, RUN_USAGE, settings_budget
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
     from graphrag_assets.automation.reconcile import RunFailedError, reconcile
@@ -144,9 +153,11 @@ def _reconcile(
             index = Index(root=str(workspace.root))
             done = reconcile(build_definitions(workspace), index, instance, wish)
         except RunFailedError as error:
-            if budget.reached:
+            of_day = error.run_id in DAY_REACHED
+            if budget.reached or of_day:
                 spent = {"spent_usd": round(budget.spent_usd, 8), "spent_tokens": budget.spent_tokens}
-                fail(f"{error}. {_GO_ON}", "budget", run_id=error.run_id, **spent)
+                details = spent | {"day": day_of(workspace)} if of_day else spent
+                fail(f"{error}. {_GO_ON_DAY if of_day else _GO_ON}", "budget", run_id=error.run_id, **details)
             root = shlex.quote(str(workspace.root))
             log = f"Log of run {error.run_id}: graphrag-assets ui --root {root} (page /runs/{error.run_id})"
             fail(f"{error}\n{log}", "run", run_id=error.run_id)

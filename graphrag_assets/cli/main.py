@@ -2,60 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from graphrag_assets import __version__
+from graphrag_assets.cli.cache_commands import cache
 from graphrag_assets.cli.commands import Commands
+from graphrag_assets.cli.options import FiniteRange
+from graphrag_assets.cli.options import common as _common
+from graphrag_assets.cli.options import prepare as _prepare
 from graphrag_assets.cli.output import fail, print_json
-from graphrag_assets.cli.showing import show_log
-from graphrag_assets.machine import keep_memory_small, leave_out_pandas
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class FiniteRange(click.FloatRange):
-    """A number within bounds; nan, which every comparison lets pass, and inf are none."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a number; ends the command where it is none."""
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a number.", param, ctx)
-        return number
-
-
-def _common(command: F) -> F:
-    """Options of every command."""
-    command = click.option(
-        "--root",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=None,
-        help="Workspace folder (default: GRAPHRAG_ROOT, else the current folder).",
-    )(command)
-    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")(command)
-    return click.option("-v", "--verbose", is_flag=True, help="Show each step and the causes of failures.")(command)
-
-
-def _prepare(root: Path | None, verbose: bool) -> Any:
-    """Load the workspace and set up logging; ends the command with a message when the settings are at fault."""
-    from graphrag_assets.settings_file import SettingsError, load_workspace
-
-    leave_out_pandas()
-    show_log(verbose)
-    if root is not None:
-        if not root.is_dir():
-            fail(f"{root} is not a folder; create a workspace with: graphrag-assets init {root}", "settings")
-        os.environ["GRAPHRAG_ROOT"] = str(root.absolute())
-    try:
-        return load_workspace(root)
-    except SettingsError as error:
-        fail(str(error), "settings")
+from graphrag_assets.machine import keep_memory_small
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -143,14 +103,19 @@ def export(directory: Path, form: str, snapshot: str | None, root: Path | None, 
 @main.command()
 @click.option("--method", type=click.Choice(["standard", "fast"]), help="Method of the run (default: settings).")
 @click.option("--recluster", is_flag=True, help="Plan for a run that makes all communities afresh.")
+@click.option(
+    "--refresh", multiple=True, metavar="STAGE", help="Plan for a run that asks this stage anew (may be repeated)."
+)
 @_common
-def plan(method: str | None, recluster: bool, root: Path | None, as_json: bool, verbose: bool) -> None:
+def plan(
+    method: str | None, recluster: bool, refresh: tuple[str, ...], root: Path | None, as_json: bool, verbose: bool
+) -> None:
     """Show what index would do and cost, stage by stage; spends nothing, changes nothing."""
     from graphrag_assets.cli.plan import plan_command
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    plan_command(_prepare(root, verbose), recluster=recluster, as_json=as_json)
+    plan_command(_prepare(root, verbose), recluster=recluster, refresh=refresh, as_json=as_json)
 
 
 @main.command()
@@ -161,6 +126,12 @@ def plan(method: str | None, recluster: bool, root: Path | None, as_json: bool, 
     help="Delete all documents where the input holds none any more, or those of a folder that cannot be read.",
 )
 @click.option("--recluster", is_flag=True, help="Make all communities afresh, instead of keeping those that there are.")
+@click.option(
+    "--refresh",
+    multiple=True,
+    metavar="STAGE",
+    help="Ask the model anew in this stage, such as community_reports, whatever answers are kept (may be repeated).",
+)
 @click.option("--replace", is_flag=True, help="Take the place of an imported snapshot; it is kept.")
 @click.option("--wait", is_flag=True, help="Wait for another process that works on the index, instead of giving up.")
 @click.option("--retry-failed", is_flag=True, help="Try what failed at once, instead of when it is time.")
@@ -171,6 +142,7 @@ def index(
     method: str | None,
     allow_empty: bool,
     recluster: bool,
+    refresh: tuple[str, ...],
     replace: bool,
     wait: bool,
     retry_failed: bool,
@@ -186,7 +158,7 @@ def index(
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    wish = Wish(allow_empty, recluster, replace, wait, retry_failed)
+    wish = Wish(allow_empty, recluster, replace, wait, retry_failed, refresh=refresh)
     index_command(_prepare(root, verbose), wish, as_json=as_json, usd=budget, tokens=budget_tokens)
 
 
@@ -232,15 +204,24 @@ def index(
     metavar="ID_OR_PATH",
     help="Read only this document (may be repeated: these documents).",
 )
+@click.option(
+    "--cache/--no-cache",
+    "cache",
+    default=None,
+    help="Take answers of models from the cache, and keep them (default: settings).",
+)
 @click.option("--explain", is_flag=True, help="Show how search and context were chosen, and what was left out.")
 @click.option("--unsupported", is_flag=True, help="List the sentences of the answer that no citation supports.")
 @click.option(
     "--follow-ups", type=click.IntRange(min=0, max=50), default=0, help="Suggest so many questions to ask next."
 )
 @_common
-def query(question: str, root: Path | None, as_json: bool, verbose: bool, **options: Any) -> None:
+def query(question: str, cache: bool | None, root: Path | None, as_json: bool, verbose: bool, **options: Any) -> None:
     """Ask a question."""
     from graphrag_assets.cli.query import query_command
+
+    if cache is not None:
+        os.environ["GRAPHRAG__QUERY__CACHE"] = str(cache).lower()
 
     query_command(_prepare(root, verbose), question, as_json=as_json, **options)
 
@@ -371,6 +352,9 @@ def snapshots_prune(
     from graphrag_assets.cli.snapshots import prune_command
 
     prune_command(_prepare(root, verbose), keep=keep, days=days, dry_run=dry_run, as_json=as_json)
+
+
+main.add_command(cache)
 
 
 @main.command()

@@ -10,17 +10,20 @@ from graphrag_assets.cli.output import print_json, table
 from graphrag_assets.settings import Workspace
 
 
-def plan_command(workspace: Workspace, *, recluster: bool, as_json: bool) -> None:
+def plan_command(workspace: Workspace, *, recluster: bool, refresh: tuple[str, ...] = (), as_json: bool) -> None:
     """Make a plan and print it; nothing is sent, and nothing is written.
 
     Args:
         workspace: Root and settings.
         recluster: As for ``index --recluster``.
+        refresh: As for ``index --refresh``.
         as_json: Print one JSON object.
     """
+    from graphrag_assets.assets.refreshing import check_stages
     from graphrag_assets.plan import plan
 
-    found = plan(workspace, recluster=recluster).to_dict()
+    check_stages(refresh, workspace.settings)
+    found = plan(workspace, recluster=recluster, refresh=refresh).to_dict()
     if as_json:
         print_json(found)
     else:

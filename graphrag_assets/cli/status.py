@@ -15,6 +15,7 @@ from graphrag_assets.assets.built_with import differences, told
 from graphrag_assets.assets.expected import compared
 from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.automation.plan import last_inventory, missing_work
+from graphrag_assets.cli.day import day_lines, day_of
 from graphrag_assets.cli.exchange import finding_lines
 from graphrag_assets.cli.index import open_places, pruned, pruned_line, text_unit_counts, text_unit_line
 from graphrag_assets.cli.output import print_json, table
@@ -43,6 +44,7 @@ def status_command(workspace: Workspace, *, as_json: bool) -> None:
         "published": _published(manifest, storage),
         "settings_changed": differences(manifest.info, workspace) if manifest else {},
         "waiting": _waiting(workspace, source, storage, manifest),
+        "day": day_of(workspace),
         "failed_text_units": failures.told(
             "extraction",
             _failed(storage, manifest, "text_units", ["id", "document_id", "position", "status", "reason"]),
@@ -74,6 +76,7 @@ def _published(manifest: Manifest | None, storage: FileSystem) -> dict[str, Any]
         "text_units": text_unit_counts(storage, manifest),
         "pruned": pruned(manifest),
         "run": {name: value for name, value in manifest.run.items() if name.startswith("seconds")},
+        "expected_by": manifest.run.get("expected_by"),
         "expected_and_taken": compared(manifest.run),
     }
 
@@ -134,7 +137,7 @@ def _describe(report: dict[str, Any]) -> str:
             "",
             table([{"table": n, "rows": r} for n, r in published["tables"].items()], ["table", "rows"]),
             "",
-            *_expectation(published["expected_and_taken"]),
+            *_expectation(published["expected_and_taken"], published["expected_by"]),
         ]
     if published and published["import_findings"]:
         lines += [*finding_lines(published["import_findings"])[1:], ""]
@@ -155,6 +158,7 @@ def _describe(report: dict[str, Any]) -> str:
         )
     elif published is not None:
         lines.append("The index is up to date with the input and the settings.")
+    lines += day_lines(report["day"])
     if changed := report["settings_changed"]:
         lines.append(f"The index was built with other settings ({told(changed)}).")
         lines.append("Queries read it as it is; graphrag-assets index brings it to the settings of now.")
@@ -176,7 +180,7 @@ def _describe(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _expectation(rows: list[dict[str, Any]]) -> list[str]:
+def _expectation(rows: list[dict[str, Any]], by: str | None) -> list[str]:
     """What the run that published the snapshot was expected to take, and took."""
     if not rows:
         return []
@@ -184,7 +188,7 @@ def _expectation(rows: list[dict[str, Any]]) -> list[str]:
         {
             "stage": row["stage"],
             **{
-                name: f"{row[f'{figure}_expected']} / {row[f'{figure}_taken']}"
+                name: f"{_expected(row, figure)} / {row[f'{figure}_taken']}"
                 for name, figure in (
                     ("calls", "calls"),
                     ("cached", "cached"),
@@ -200,7 +204,16 @@ def _expectation(rows: list[dict[str, Any]]) -> list[str]:
         for row in rows
     ]
     columns = ["stage", "calls", "cached", "prompt tokens", "completion tokens", "usd"]
-    return ["What its run was expected to take / took:", table(shown, columns), ""]
+    how = "from lengths and past calls" if by == "estimate" else "by a plan"
+    return [f"What its run was expected to take ({how}) / took:", table(shown, columns), ""]
+
+
+def _expected(row: dict[str, Any], figure: str) -> str:
+    """A figure, with its range where it is estimated."""
+    value, bounds = row[f"{figure}_expected"], (row["range"] or {}).get(figure)
+    if value is None:
+        return "unknown"
+    return str(value) if not bounds or bounds[0] == bounds[1] else f"~{value} ({bounds[0]}-{bounds[1]})"
 
 
 def doctor_command(root: Path | None, *, online: bool, as_json: bool) -> None:

@@ -69,12 +69,14 @@ class Booking:
         account: The stage's usage.
         ledger: The rows of calls of this run; None: none are kept.
         prompts: Versions of the stage's prompts.
+        since: Stored answers that were made before this moment count as none (seconds since 1970).
     """
 
     stage: str
     account: StageUsage
     ledger: Ledger | None = None
     prompts: Prompts = Prompts(())  # noqa: RUF009 (never changes)
+    since: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,7 @@ class Answers:
         question = self._question(messages, schema)
         account, partial = booking.account, partial and not smaller
         found = await self._cached(question, parse)
+        found = found if _made_since(found, booking.since) else None
         found = found or await self._from_flight(question, account, parse, partial)
         if found is not None:
             account.cached += 1
@@ -192,12 +195,20 @@ class Answers:
             flight.set_result(outcome)
 
     async def known(
-        self, messages: Sequence[Message], parse: Callable[[str], T], schema: Mapping[str, Any] | None = None
+        self,
+        messages: Sequence[Message],
+        parse: Callable[[str], T],
+        schema: Mapping[str, Any] | None = None,
+        since: float = 0.0,
     ) -> tuple[bytes, Reply[T] | None]:
         """Key of a question, and its stored answer where there is one; nothing is asked, nothing is booked."""
         question = self._question(messages, schema)
         found = await self._cached(question, parse)
-        return question.key, found[0] if found else None
+        return question.key, found[0] if found and _made_since(found, since) else None
+
+    def keep(self, key: bytes, text: str, stage: str, used: StageUsage) -> None:
+        """Keep a complete answer that was streamed, as one that was not is kept."""
+        self._cache.put_answer(key, dumps({"text": text, "made": making(used)}), stage)
 
     def _about(self, booking: Booking, messages: Sequence[Message], row: str) -> About:
         return About(booking.stage, row, self.model, booking.prompts.version(messages), (len(messages) + 1) // 2)
@@ -387,6 +398,12 @@ def copied(error: AnswerError) -> AnswerError:
     return AnswerError(
         error.status, error.reason, error.attempts, error.answer, passing=error.passing, too_long=error.too_long
     )
+
+
+def _made_since(found: _Found[Any] | None, since: float) -> bool:
+    """Whether a stored answer was made at or after a moment; of one of an early release nobody knows."""
+    made = found[1] if found else None
+    return not since or bool(made and made[0] is not None and made[0] >= since)
 
 
 def _one_line(reason: str) -> str:

@@ -1,6 +1,7 @@
 """A ceiling on tokens and price, kept before a call is sent: what it may cost at most is reserved, then settled.
 
-One budget serves a run (:class:`graphrag_assets.llm.gateway.Gateway` takes it) or one question (:func:`limited_by`). A
+One budget serves a run (:class:`graphrag_assets.llm.gateway.Gateway` takes it) or one question (:func:`limited_by`); that
+of a day, which all processes share, is :class:`graphrag_assets.llm.day_budget.DayBudget`. A
 call whose prompt alone is known to fit, but not the longest possible answer, is sent with a limit on its answer, so that
 the ceiling holds whatever the model does. Where calls in flight have reserved what is missing, a call waits for them to
 be settled: they seldom use all of it.
@@ -163,11 +164,8 @@ class Budget:
             BudgetReached: It does not fit, also after all calls in flight are settled.
             UnknownPrice: The budget limits the price, and that of the call is not known.
         """
-        if self.usd is not None and estimate.usd(0) is None:
-            raise UnknownPrice(
-                f"{estimate.model}: the price of the model is not known, so that a limit in USD cannot be kept; set its "
-                "prices (input_per_million, output_per_million) in the entry, or limit tokens instead"
-            )
+        if self.usd is not None:
+            require_price(estimate)
         while True:
             loop = asyncio.get_running_loop()
             with self._lock:
@@ -208,45 +206,79 @@ class Budget:
             self.part_of._refuse()
 
     def _ticket(self, estimate: Estimate) -> Ticket | None:
-        """The longest answer that fits; as long as calls are in flight, no shorter than usual."""
-        most = estimate.completion
-        room = self._room(estimate)
-        if room is None or (most is not None and most <= room):
-            return Ticket(estimate, USUAL_ANSWER if most is None else most, limited=False)
-        usual = USUAL_ANSWER if most is None else min(most, USUAL_ANSWER)
-        if usual <= room:
-            return Ticket(estimate, usual, limited=not self.whole)
-        if not self.whole and not self._open and room >= min(usual, SHORTEST_ANSWER):
-            return Ticket(estimate, room, limited=True)
-        return None
-
-    def _room(self, estimate: Estimate) -> int | None:
-        """Tokens of an answer that fit beside the prompt; below 0 where the prompt does not; None: any number."""
-        room: float | None = None
-        if self.tokens is not None:
-            held = sum(ticket.tokens for ticket in self._open)
-            room = self.tokens - self.spent_tokens - held - estimate.prompt
-        price = estimate.usd(0)
-        if self.usd is not None and price is not None:
-            left = self.usd - self.spent_usd - sum(ticket.usd for ticket in self._open) - price
-            per_token = estimate.output_usd or 0.0
-            if left < -_ROUNDING:
-                room = -1
-            elif per_token:
-                affordable = (left + _ROUNDING) / per_token
-                room = affordable if room is None else min(room, affordable)
-        return None if room is None else math.floor(room)
+        """Leave to send a call now, if it fits."""
+        usd = None if self.usd is None else self.usd - self.spent_usd - sum(ticket.usd for ticket in self._open)
+        held = sum(ticket.tokens for ticket in self._open)
+        tokens = None if self.tokens is None else self.tokens - self.spent_tokens - held
+        return granted(estimate, usd, tokens, whole=self.whole, in_flight=bool(self._open))
 
     def _told(self, estimate: Estimate) -> str:
         parts = []
         if self.usd is not None:
-            parts.append(f"{self.spent_usd:.4f} of {_plain(self.usd)} USD")
+            parts.append(f"{self.spent_usd:.4f} of {plain_usd(self.usd)} USD")
         if self.tokens is not None:
             parts.append(f"{self.spent_tokens:,} of {self.tokens:,} tokens")
-        price = estimate.usd(0)
-        cost = f"{estimate.prompt:,} tokens" + ("" if price is None else f", {price:.4f} USD")
         which = "the budget" if self.part_of is None else "the budget for the steps before the last one"
-        return f"{which} is reached: {' and '.join(parts)} are spent, and the prompt of the next call has {cost}"
+        return f"{which} is reached: {' and '.join(parts)} are spent, and the prompt of the next call has {cost_told(estimate)}"
+
+
+def granted(
+    estimate: Estimate, usd: float | None, tokens: int | None, *, whole: bool, in_flight: bool
+) -> Ticket | None:
+    """Leave to send a call, with the longest answer that fits; None where none does.
+
+    Args:
+        estimate: What the call may cost.
+        usd: USD that are left; None: any number.
+        tokens: Tokens that are left.
+        whole: Whether answers are never limited to what is left; see :class:`Budget`.
+        in_flight: Whether calls are in flight, which may give back some of what they reserved: as long as they are, an
+            answer gets no less room than usual.
+    """
+    most = estimate.completion
+    room = _room(estimate, usd, tokens)
+    if room is None or (most is not None and most <= room):
+        return Ticket(estimate, USUAL_ANSWER if most is None else most, limited=False)
+    usual = USUAL_ANSWER if most is None else min(most, USUAL_ANSWER)
+    if usual <= room:
+        return Ticket(estimate, usual, limited=not whole)
+    if not whole and not in_flight and room >= min(usual, SHORTEST_ANSWER):
+        return Ticket(estimate, room, limited=True)
+    return None
+
+
+def _room(estimate: Estimate, usd: float | None, tokens: int | None) -> int | None:
+    """Tokens of an answer that fit beside the prompt; below 0 where the prompt does not; None: any number."""
+    room: float | None = None if tokens is None else tokens - estimate.prompt
+    price = estimate.usd(0)
+    if usd is not None and price is not None:
+        left = usd - price
+        per_token = estimate.output_usd or 0.0
+        if left < -_ROUNDING:
+            room = -1
+        elif per_token:
+            affordable = (left + _ROUNDING) / per_token
+            room = affordable if room is None else min(room, affordable)
+    return None if room is None else math.floor(room)
+
+
+def require_price(estimate: Estimate) -> None:
+    """Refuse a call whose price is not known, where a limit in USD is to be kept.
+
+    Raises:
+        UnknownPrice: There is no price.
+    """
+    if estimate.usd(0) is None:
+        raise UnknownPrice(
+            f"{estimate.model}: the price of the model is not known, so that a limit in USD cannot be kept; set its "
+            "prices (input_per_million, output_per_million) in the entry, or limit tokens instead"
+        )
+
+
+def cost_told(estimate: Estimate) -> str:
+    """Tokens of a prompt, and its price where it is known."""
+    price = estimate.usd(0)
+    return f"{estimate.prompt:,} tokens" + ("" if price is None else f", {price:.4f} USD")
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -272,6 +304,6 @@ def current_budgets() -> tuple[Budget, ...]:
     return _CURRENT.get()
 
 
-def _plain(usd: float) -> str:
+def plain_usd(usd: float) -> str:
     """A price without an exponent and without zeros at its end."""
     return f"{usd:.10f}".rstrip("0").rstrip(".")

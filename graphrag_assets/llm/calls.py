@@ -9,16 +9,17 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from graphrag_assets.llm.budget import Budget, Estimate, Ticket, current_budgets
 from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, answer_identity, connect, endpoint
+from graphrag_assets.llm.day_budget import DayBudget
 from graphrag_assets.llm.errors import FATAL, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.limit_stores import LimitStore, ProcessLimits
 from graphrag_assets.llm.limits import Limiter, ModelLimits
 from graphrag_assets.llm.notices import RetryNotices
 from graphrag_assets.llm.prices import ModelFacts, facts
+from graphrag_assets.llm.turns import Size, Turn
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.window import Window
 from graphrag_assets.settings import ModelSettings, RetrySettings
@@ -88,6 +89,7 @@ class ModelCalls:
             than the window.
         share: How much more than the tokenizer of the settings finds it counts, as a share.
         budget: Ceiling of the run; None: none.
+        day: Ceiling of the day; None: none.
         limits: Where calls are counted; None: here, for this object only.
 
     Raises:
@@ -104,6 +106,7 @@ class ModelCalls:
         count: Callable[[str], int] = len,
         share: float = 1.0,
         budget: Budget | None = None,
+        day: DayBudget | None = None,
         limits: LimitStore | None = None,
     ) -> None:
         self.entry = entry
@@ -126,6 +129,7 @@ class ModelCalls:
         self._count = count
         self.window = Window(entry, settings, self.facts, lambda text: math.floor(count(text) * share))
         self._budget = budget
+        self._day = day
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -232,27 +236,28 @@ class ModelCalls:
         if self._broken is not None:
             raise GatewayError(str(self._broken), passing=self._broken.passing)
 
-    def _size(self, texts: Sequence[str]) -> _Size:
+    def _size(self, texts: Sequence[str]) -> Size:
         budgets = [b for b in (self._budget, *current_budgets()) if b is not None and b.limited]
-        tokens = sum(map(self._count, texts)) + _MESSAGE_TOKENS * (len(texts) + 1) if budgets else 0
-        return _Size(sum(map(len, texts)), tokens, budgets)
+        tokens = sum(map(self._count, texts)) + _MESSAGE_TOKENS * (len(texts) + 1) if budgets or self._day else 0
+        return Size(sum(map(len, texts)), tokens, budgets)
 
     @asynccontextmanager
     async def _turn(
-        self, account: StageUsage, size: _Size, parameters: Mapping[str, Any], *, repeat: bool
-    ) -> AsyncIterator[_Turn]:
+        self, account: StageUsage, size: Size, parameters: Mapping[str, Any], *, repeat: bool
+    ) -> AsyncIterator[Turn]:
         """A slot within the limits and the budget for one request; it is booked, whatever comes of it."""
-        turn = _Turn(dict(parameters))
+        turn = Turn(dict(parameters))
         async with self._paid(size, turn):
             reservation = await self._limiter.enter(size.characters // 4 + self._expected_completion(), self._slots)
             started = time.perf_counter()
             try:
                 self._check()
-                account.calls += 1
-                account.retries += repeat
-                turn.sent = True
-                self._begin_silence()
-                yield turn
+                async with self._paid_of_the_day(size, turn):
+                    account.calls += 1
+                    account.retries += repeat
+                    turn.sent = True
+                    self._begin_silence()
+                    yield turn
                 self._succeeded(account, turn.usage)
                 if turn.usage is not None:
                     await self._limiter.settle(reservation, turn.usage.prompt + turn.usage.completion)
@@ -265,14 +270,13 @@ class ModelCalls:
                 self._slots.release()
 
     @asynccontextmanager
-    async def _paid(self, size: _Size, turn: _Turn) -> AsyncIterator[None]:
+    async def _paid(self, size: Size, turn: Turn) -> AsyncIterator[None]:
         """Reserve what the request may cost, and settle what it did.
 
         One that was refused or never left costs nothing; of one that timed out or broke off nobody knows, so that the
         reservation counts.
         """
         tickets: list[tuple[Budget, Ticket]] = []
-        free = False
         try:
             for budget in size.budgets:
                 ticket = await budget.reserve(self._estimate(size, turn.parameters))
@@ -281,19 +285,31 @@ class ModelCalls:
                     turn.parameters[self._limit_name] = ticket.completion
             yield
         except (PassingError, PermanentError) as error:
-            free = error.status is not None or error.kind == "unreachable"
+            turn.refused_by(error)
             raise
         finally:
             for budget, ticket in tickets:
-                if free or not turn.sent:
-                    budget.settle(ticket, 0, 0.0)
-                elif turn.usage is None:
-                    budget.settle(ticket)
-                else:
-                    tokens = turn.usage.prompt + turn.usage.completion
-                    budget.settle(ticket, tokens, self.facts.usd(turn.usage))
+                budget.settle(ticket, *turn.cost(self.facts))
 
-    def _estimate(self, size: _Size, parameters: Mapping[str, Any]) -> Estimate:
+    @asynccontextmanager
+    async def _paid_of_the_day(self, size: Size, turn: Turn) -> AsyncIterator[None]:
+        """The same with the ceiling of the day; only what is about to be sent is set aside, so that others go on."""
+        if self._day is None:
+            yield
+            return
+        timeout = self.settings.call_args.get("timeout", self.settings.timeout)
+        held = await self._day.reserve(self._estimate(size, turn.parameters), float(timeout))
+        if held.ticket.limited:
+            turn.parameters[self._limit_name] = held.ticket.completion
+        try:
+            yield
+        except (PassingError, PermanentError) as error:
+            turn.refused_by(error)
+            raise
+        finally:
+            await self._day.settle(held, *turn.cost(self.facts))
+
+    def _estimate(self, size: Size, parameters: Mapping[str, Any]) -> Estimate:
         if not self._completes:
             return Estimate(self._name, size.tokens, 0, self.facts.input_usd, self.facts.output_usd)
         limit = {**self.settings.call_args, **parameters}.get(self._limit_name)
@@ -393,24 +409,6 @@ class ModelCalls:
             self._broken = GatewayError(f"{self._name}: {problem}; {mend}", passing=passing)
             logger.info("no further call is made to %s", self._name)
         return GatewayError(str(self._broken), passing=self._broken.passing)
-
-
-@dataclass(frozen=True)
-class _Size:
-    """How large a prompt is: characters, and for the budgets that it is charged to, tokens."""
-
-    characters: int
-    tokens: int
-    budgets: list[Budget]
-
-
-@dataclass
-class _Turn:
-    """One request that holds a slot: its parameters, whether it left, and what it used."""
-
-    parameters: dict[str, Any]
-    sent: bool = False
-    usage: TokenUsage | None = None
 
 
 def backoff(settings: RetrySettings, failures: int, retry_after: float | None = None) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
@@ -26,6 +27,7 @@ from graphrag_assets.llm.budget import Budget, BudgetReached
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
+from graphrag_assets.llm.day_budget import DayBudget, open_day_budget
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.failed_answers import FailedAnswers, folder_of
 from graphrag_assets.llm.ledger import Ledger, Prompts
@@ -38,6 +40,8 @@ from graphrag_assets.settings import ModelSettings, Workspace
 from graphrag_assets.text.reasoning import ReasoningFilter
 
 __all__ = ["Gateway", "GatewayError", "StageUsage"]
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Kind = Literal["document", "query"]
@@ -75,14 +79,26 @@ class Gateway:
         budget: Ceiling of tokens and price for everything that is asked; None: none.
         run: Run of the index whose calls are kept in the ledger; None: they are not, as for queries.
         must_keep: Whether to stop where the disk of the cache is full.
+        cached: Whether answers are taken from the cache and kept there, where the settings have one.
+        anew: Stages whose answers are asked for anew, with the moment before which those that are kept count as none.
     """
 
     def __init__(
-        self, workspace: Workspace, budget: Budget | None = None, run: str | None = None, *, must_keep: bool = False
+        self,
+        workspace: Workspace,
+        budget: Budget | None = None,
+        run: str | None = None,
+        *,
+        must_keep: bool = False,
+        cached: bool = True,
+        anew: Mapping[str, float] | None = None,
     ) -> None:
         self._workspace = workspace
         self._must_keep = must_keep
+        self._cached = cached
+        self._anew = anew or {}
         self._budget = budget
+        self._day: DayBudget | None = None
         self._run = run
         settings = workspace.settings
         self._slots = asyncio.Semaphore(settings.concurrent_requests)
@@ -95,8 +111,10 @@ class Gateway:
         self._bookings = itertools.count(1)
 
     async def __aenter__(self) -> Self:
-        """Open the cache."""
-        self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
+        """Open the cache, and the account of the day."""
+        self._day = await asyncio.to_thread(open_day_budget, self._workspace, whole=self._must_keep)
+        if self._cached:
+            self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
         if self._workspace.settings.cache.enabled and self._run is not None:
             self._ledger = Ledger(self._cache, self._workspace.uri(self._workspace.settings.storage.base), self._run)
         return self
@@ -121,14 +139,16 @@ class Gateway:
         Raises:
             GatewayError: The entry cannot work as it stands; KeyError: there is no such entry.
         """
-        booking = Booking(stage, self._account(stage, part), self._ledger, Prompts(prompts))
+        booking = Booking(
+            stage, self._account(stage, part), self._ledger, Prompts(prompts), since=self._anew.get(stage, 0.0)
+        )
         models = list(fallbacks(self._workspace.settings.completion_models, model_id))
         self._chat(model_id)
         kept = FailedAnswers(folder_of(self._workspace)) if self._run is not None else None
         return _Asker(self._chat, models, booking, kept)
 
     async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
-        """Ask a chat model and yield its answer as it is written, without reasoning text. Never cached.
+        """Ask a chat model and yield its answer as it is written, without reasoning text; one that is kept comes at once.
 
         Args:
             stage: Stage that the call is booked to.
@@ -140,13 +160,32 @@ class Gateway:
                 was empty or the connection broke, possibly amid the answer.
             GatewayError: The model cannot be used.
         """
-        account = self._account(stage)
-        calls = self._chat(model_id).calls
+        answers, account = self._chat(model_id), self._account(stage)
+        key, known = await answers.known(messages, str)
+        if known is not None:
+            account.cached += 1
+            yield known.text
+            return
+        calls, used = answers.calls, StageUsage()
+        try:
+            text = ""
+            async with aclosing(self._written(calls, used, account, messages)) as pieces:
+                async for piece in pieces:
+                    text += piece
+                    yield piece
+            answers.keep(key, text, stage, used)
+        finally:
+            account.add(used)
+
+    async def _written(
+        self, calls: ModelCalls, used: StageUsage, account: StageUsage, messages: Sequence[Message]
+    ) -> AsyncGenerator[str]:
+        """The pieces of an answer that is complete when they end; see :meth:`chat_stream`."""
         sent = [{"role": message["role"], "content": message["content"]} for message in messages]
         for attempt in range(1, calls.settings.answer_attempts + 1):
             reasoning, end, shown = ReasoningFilter(), StreamEnd(), False
             try:
-                async with aclosing(calls.stream(account, sent, {}, end, repeat=attempt > 1)) as pieces:
+                async with aclosing(calls.stream(used, sent, {}, end, repeat=attempt > 1)) as pieces:
                     async for piece in pieces:
                         if text := reasoning.feed(piece):
                             shown = True
@@ -273,6 +312,7 @@ class Gateway:
             count=count,
             share=share,
             budget=self._budget,
+            day=self._day,
             limits=open_limits(self._workspace),
         )
         self._calls[entry] = calls
@@ -363,11 +403,24 @@ class _Asker:
                     passing=last.passing or error.passing,
                     too_long=error.too_long,
                 )
+        if (earlier := await self._earlier(messages, parse, schema)) is not None:
+            words = "%s: the earlier answer for %s stays, since none that is new can be used: %s"
+            logger.warning(words, self._booking.stage, row or "a question", last)
+            return earlier
         if self._failed is not None:
             await asyncio.to_thread(
                 self._failed.keep, self._booking.stage, row, self._answers(self._models[-1]).model, last
             )
         raise last
+
+    async def _earlier(
+        self, messages: Sequence[Message], parse: Callable[[str], T], schema: Mapping[str, Any] | None
+    ) -> Reply[T] | None:
+        """The answer that there was, where it was asked anew in vain: it is better than none."""
+        if not self._booking.since:
+            return None
+        _, earlier = await self._answers(self._models[0]).known(messages, parse, schema)
+        return earlier
 
     async def _other(
         self,

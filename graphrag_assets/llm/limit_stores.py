@@ -1,6 +1,7 @@
 """Where the meters of models are kept: in this process, in a file for all processes of a host, in Redis for many hosts.
 
-A store changes one meter at a time, whole: what one process counts, the next one sees.
+A store changes one meter at a time, whole: what one process counts, the next one sees. What is spent in a day is kept in
+the same places (:mod:`graphrag_assets.llm.day_budget`).
 """
 
 from __future__ import annotations
@@ -52,6 +53,19 @@ class LimitStore(Protocol):
         """
         ...
 
+    def update(self, name: str, changed: Callable[[Any, float], tuple[Any, T]]) -> T:
+        """Change any other state, while nobody else does.
+
+        Args:
+            name: What it is called; no name of a model.
+            changed: Given the state (None: there is none yet) and the present time in seconds; returns the new state, of
+                values that JSON has, and a result. It may be called again, and must leave what it is given as it is.
+
+        Returns:
+            The result.
+        """
+        ...
+
 
 class ProcessLimits:
     """Meters of this process: they outlive the gateways of single steps.
@@ -65,6 +79,7 @@ class ProcessLimits:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._meters: dict[str, Meter] = {}
+        self._states: dict[str, Any] = {}
         self._lock = threading.Lock()
 
     def change(self, name: str, period: float, changed: Callable[[Meter, float], T]) -> T:
@@ -76,9 +91,15 @@ class ProcessLimits:
                 meter = self._meters[name] = Meter.of(None, period, now)
             return changed(meter, now)
 
+    def update(self, name: str, changed: Callable[[Any, float], tuple[Any, T]]) -> T:
+        """See :class:`LimitStore`."""
+        with self._lock:
+            self._states[name], found = changed(self._states.get(name), self._clock())
+            return found
+
 
 class FileLimits:
-    """Meters that the processes of one host share: one small SQLite file. What a power cut loses, is learned again.
+    """Meters that the processes of one host share: one small SQLite file. A power cut may lose the last moments of it.
 
     Args:
         path: The file; made where there is none.
@@ -91,21 +112,21 @@ class FileLimits:
         self._connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
         self._lock = threading.Lock()
         self._connection.execute("pragma journal_mode = wal")
-        self._connection.execute("pragma synchronous = off")
+        self._connection.execute("pragma synchronous = normal")
         self._connection.execute("create table if not exists meters (name text primary key, state blob) without rowid")
 
     def change(self, name: str, period: float, changed: Callable[[Meter, float], T]) -> T:
+        """See :class:`LimitStore`."""
+        return self.update(name, _of_meter(period, changed))
+
+    def update(self, name: str, changed: Callable[[Any, float], tuple[Any, T]]) -> T:
         """See :class:`LimitStore`."""
         with self._lock:
             self._connection.execute("begin immediate")
             try:
                 row = self._connection.execute("select state from meters where name = ?", (name,)).fetchone()
-                now = time.time()
-                meter = Meter.of(orjson.loads(row[0]) if row else None, period, now)
-                found = changed(meter, now)
-                self._connection.execute(
-                    "insert or replace into meters values (?, ?)", (name, orjson.dumps(meter.state()))
-                )
+                state, found = changed(orjson.loads(row[0]) if row else None, time.time())
+                self._connection.execute("insert or replace into meters values (?, ?)", (name, orjson.dumps(state)))
             except BaseException:
                 self._connection.execute("rollback")
                 raise
@@ -143,16 +164,18 @@ class RedisLimits:
 
     def change(self, name: str, period: float, changed: Callable[[Meter, float], T]) -> T:
         """See :class:`LimitStore`."""
+        return self.update(name, _of_meter(period, changed))
+
+    def update(self, name: str, changed: Callable[[Any, float], tuple[Any, T]]) -> T:
+        """See :class:`LimitStore`."""
         key = self._prefix + name
 
         def transaction(pipe: Any) -> T:
             seconds, micro = pipe.time()
-            now = seconds + micro / 1e6
-            state = pipe.get(key)
-            meter = Meter.of(orjson.loads(state) if state else None, period, now)
-            found = changed(meter, now)
+            held = pipe.get(key)
+            state, found = changed(orjson.loads(held) if held else None, seconds + micro / 1e6)
             pipe.multi()
-            pipe.set(key, orjson.dumps(meter.state()), ex=REDIS_FORGETS)
+            pipe.set(key, orjson.dumps(state), ex=REDIS_FORGETS)
             return found
 
         try:
@@ -166,6 +189,17 @@ class RedisLimits:
             "is up, or remove the setting: then the processes of this host share limits by a file",
             passing=True,
         )
+
+
+def _of_meter(period: float, changed: Callable[[Meter, float], T]) -> Callable[[Any, float], tuple[Any, T]]:
+    """The change of a meter as a change of its state."""
+
+    def change(state: Any, now: float) -> tuple[Any, T]:
+        meter = Meter.of(state, period, now)
+        found = changed(meter, now)
+        return meter.state(), found
+
+    return change
 
 
 #: Meters where nothing is shared.
@@ -193,6 +227,28 @@ def open_limits(workspace: Workspace) -> LimitStore:
     if not settings.cache.enabled and "path" not in limits.model_fields_set:
         return _HERE
     return _opened(str(workspace.path(limits.path)), _file)
+
+
+def open_accounts(workspace: Workspace) -> LimitStore:
+    """The store of a workspace for what must not be forgotten when a process ends, such as what was spent.
+
+    Args:
+        workspace: Settings ``limits.redis_url`` and ``limits.path``.
+
+    Raises:
+        GatewayError: It cannot be used.
+    """
+    limits = workspace.settings.limits
+    if limits.redis_url:
+        return open_limits(workspace)
+    path = workspace.path(limits.path)
+    try:
+        return _opened(f"accounts {path}", lambda _: FileLimits(path))
+    except (OSError, sqlite3.Error) as error:
+        raise GatewayError(
+            f"settings: limits.path: {path} cannot be written ({error}), so that what is spent in a day cannot be kept there; "
+            "set limits.path to a file that can be written, or remove budget.usd_per_day and budget.tokens_per_day"
+        ) from None
 
 
 def _opened(place: str, make: Callable[[str], LimitStore]) -> LimitStore:

@@ -13,7 +13,8 @@ import struct
 import time
 import uuid
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_assets.object_store import ObjectStore
@@ -91,6 +92,23 @@ def read_pack(data: bytes) -> tuple[dict[bytes, bytes], str]:
     return vectors, stage.rstrip(b"\0").decode()
 
 
+@dataclass(frozen=True)
+class Stored:
+    """One object.
+
+    Args:
+        name: Its path.
+        size: Its bytes.
+        written: When it was written, in seconds since 1970.
+        vectors: Vectors in it; 0 for an answer.
+    """
+
+    name: str
+    size: int
+    written: float
+    vectors: int
+
+
 class SharedObjects:
     """The objects of a shared cache. Whatever goes wrong is raised as the client raises it.
 
@@ -149,6 +167,23 @@ class SharedObjects:
             return read_pack(bytes(await found.bytes_async()))
         except FileNotFoundError:
             return {}, ""
+
+    def listed(self) -> Iterator[Stored]:
+        """All objects."""
+        import obstore
+
+        for kind in ("answers", "vectors"):
+            for chunk in obstore.list(self.client, prefix=kind):
+                for item in chunk:
+                    count = int(item["path"].rsplit("/", 1)[-1].split("-")[1]) if kind == "vectors" else 0
+                    yield Stored(item["path"], item["size"], item["last_modified"].timestamp(), count)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Delete objects; one that is gone already is no error."""
+        import obstore
+
+        for some in _parts(names, 500):
+            obstore.delete(self.client, list(some))
 
     def put_packs(self, vectors: Mapping[bytes, tuple[bytes, str]]) -> None:
         """Store vectors, given by key with their stages, in as few packs as may be."""

@@ -46,13 +46,22 @@ class Supposing:
         cache: Answers that are there; it is only read.
         history: What past calls teach.
         count: Counts the tokens of a text.
+        anew: Stages that are asked anew, with the moment before which stored answers count as none.
     """
 
-    def __init__(self, workspace: Workspace, cache: AnswerCache, history: History, count: Callable[[str], int]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        cache: AnswerCache,
+        history: History,
+        count: Callable[[str], int],
+        anew: Mapping[str, float] | None = None,
+    ) -> None:
         self.workspace = workspace
         self.cache = cache
         self.history = history
         self.count = count
+        self.anew = anew or {}
         self.texts = Texts()
         self.stages: dict[str, StagePlan] = {}
         self.supposed: dict[str, int] = {}
@@ -117,7 +126,8 @@ class _Supposer:
         """See :class:`Ask`."""
         gleaning = len(messages) > 1
         booked = self.plan.stage(self.stage + (GLEANINGS if gleaning else ""), self.answers.calls)
-        key, known = await self.answers.known(messages, parse, schema)
+        key, known = await self.answers.known(messages, parse, schema, self.plan.anew.get(self.stage, 0.0))
+        earlier = (await self.answers.known(messages, parse, schema))[1] if self.stage in self.plan.anew else None
         if known is not None:
             booked.cached += 1
             return known
@@ -126,9 +136,9 @@ class _Supposer:
             text = self.plan.answered[key]
             return Reply(parse(text), text, attempts=0)
         tokens, exact = self.plan.size(messages)
-        text = self._suppose(messages, row, gleaning)
+        text = earlier.text if earlier else self._suppose(messages, row, gleaning)
         past = (self.stage, booked.model, gleaning)
-        learnt = self.plan.history.answers.get(past)
+        learnt = self.plan.count(text) if earlier else self.plan.history.answers.get(past)
         completion = round(learnt) if learnt is not None else self.plan.count(text)
         booked.calls += 1
         booked.prompt_tokens += tokens

@@ -56,7 +56,8 @@ async def graph_tables(corpus: Texts, index: Index, asking: Supposing) -> Tables
     resolution = await resolve(named, linked, corpus.order, index.workspace, asking)
     merged = merge_graph(named, linked, corpus.order, resolution.mapping)
     asking.texts.descriptions = _said(merged.entities, ["title"]) | _said(merged.relationships, ["source", "target"])
-    known = earlier_summaries(index.build, code_version(index.workspace, "graph"))
+    anew = "summarize_descriptions" in asking.anew
+    known = {} if anew else earlier_summaries(index.build, code_version(index.workspace, "graph"))
     of_entities, of_relationships, *_ = await summarize_all(
         merged.entities, merged.relationships, index.workspace, asking, known
     )
@@ -99,7 +100,7 @@ async def reports_of(tables: Tables, corpus: Texts, index: Index, asking: Suppos
     else:
         units = pa.concat_tables([table.select(["id", "text", "document_id"]) for table in corpus.units.values()])
         conflicts = cached_conflicts(in_order(units, corpus.order), tables, index.workspace, keep=False).conflicts
-    previous: Mapping[str, Mapping[str, Any]] = earlier_reports(index)
+    previous: Mapping[str, Mapping[str, Any]] = {} if "community_reports" in asking.anew else earlier_reports(index)
     made = await write_through(asking, corpus.order.num_rows, tables, conflicts, index.workspace, previous)
     return COMMUNITY_REPORTS.from_rows(made.rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -22,6 +23,7 @@ from graphrag_assets.assets.extracted_rows import (
 )
 from graphrag_assets.assets.extraction import extract_unit, stage_prompts
 from graphrag_assets.assets.fingerprints import Fingerprints
+from graphrag_assets.assets.refreshing import made_again, refreshing
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.automation.plan import Work, last_inventory, missing_work
 from graphrag_assets.ids import digest
@@ -47,12 +49,15 @@ from graphrag_assets.storage.vectors import VectorStore, read_marker
 Count = Callable[[str], int]
 
 
-def plan(workspace: Workspace, *, recluster: bool = False, count: Count | None = None) -> Plan:
+def plan(
+    workspace: Workspace, *, recluster: bool = False, refresh: Sequence[str] = (), count: Count | None = None
+) -> Plan:
     """What a reconcile would do and cost; nothing is sent, nothing is written.
 
     Args:
         workspace: Root and settings.
         recluster: As for ``index --recluster``.
+        refresh: As for ``index --refresh``.
         count: Counts tokens; None: as the tokenizer of the settings does.
 
     Raises:
@@ -61,17 +66,26 @@ def plan(workspace: Workspace, *, recluster: bool = False, count: Count | None =
     index = Index(root=str(workspace.root))
     require_input(index.input)
     before = last_inventory(workspace, index.build)
-    return plan_for(index, take_inventory(index.input, workspace.settings, before), recluster=recluster, count=count)
+    found = take_inventory(index.input, workspace.settings, before)
+    return plan_for(index, found, recluster=recluster, refresh=refresh, count=count)
 
 
-def plan_for(index: Index, inventory: Inventory, *, recluster: bool = False, count: Count | None = None) -> Plan:
+def plan_for(
+    index: Index,
+    inventory: Inventory,
+    *,
+    recluster: bool = False,
+    refresh: Sequence[str] = (),
+    count: Count | None = None,
+) -> Plan:
     """The plan for an input as it was found; see :func:`plan`."""
     published = index.snapshots.current()
     prints = Fingerprints(index.workspace, inventory.documents)
     fingerprint = str(published.info.get("fingerprint")) if published else None
-    again = frozenset({"communities"} if recluster else ())
+    anew = dict.fromkeys(refresh, time.time()) | refreshing(index.storage)
+    again = frozenset({"communities"} if recluster else ()) | made_again(anew)
     work = missing_work(index.workspace, index.storage, prints, fingerprint, again)
-    return _Planner(index, inventory, prints, published, work, recluster, count).plan()
+    return _Planner(index, inventory, prints, published, work, recluster, anew, count).plan()
 
 
 class _Planner:
@@ -85,6 +99,7 @@ class _Planner:
         published: Manifest | None,
         work: Work,
         recluster: bool,
+        anew: Mapping[str, float],
         count: Count | None,
     ) -> None:
         self.index = index
@@ -94,6 +109,7 @@ class _Planner:
         self.published = published
         self.work = work
         self.recluster = recluster
+        self.anew = anew
         self.count = count or tokenizer(self.workspace.settings.chunking.encoding_model).count
         self.notes: list[str] = []
 
@@ -111,9 +127,14 @@ class _Planner:
                 ]
                 gleanings = settings.extract_graph.max_gleanings > 0
                 history = history_of(self.index.storage, self.published, self.index.build, built, gleanings)
-                asking = Supposing(self.workspace, cache, history, self.count)
+                asking = Supposing(self.workspace, cache, history, self.count, self.anew)
                 found = asyncio.run(self._run(asking, method))
                 stages = asking.stages
+        if self.anew:
+            self.notes.append(
+                "stages after one that is asked anew are planned as if its answers stayed the same: what changes is asked for "
+                "as well"
+            )
         if method == "fast":
             self.notes.append("the fast method asks no language model")
         if any(not stage.facts.input_usd and stage.usd is None for stage in stages.values()):
@@ -240,7 +261,8 @@ class _Planner:
 
     async def _extracted(self, asking: Supposing, units: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Table], int]:
         """The extracted tables of all batches, and how many text units lack an extraction."""
-        lacking = set(self._lacking(units))
+        anew = {"extract_graph", "extract_claims"} & self.anew.keys()
+        lacking = set(units if anew else self._lacking(units))
         prompts = stage_prompts(self.workspace)
         parts: dict[str, list[pa.Table]] = {name: [] for name in OUTPUTS}
         before = asking.stages.get("extract_graph")
@@ -258,8 +280,9 @@ class _Planner:
             made: list[UnitExtraction] = []
             for row in rows:
                 made_from = hashes[key][row["id"]]
-                earlier = known.get(made_from)
-                extraction = earlier or await extract_unit(row, key, asking, self.workspace, prompts)
+                kept = known.get(made_from)
+                earlier = None if anew else kept
+                extraction = earlier or await extract_unit(row, key, asking, self.workspace, prompts, kept, anew)
                 made.append(of_unit(extraction, row["id"], made_from))
             for name, found in to_tables(made).items():
                 parts[name].append(found)

@@ -210,7 +210,7 @@ async def open_models(index: Index) -> AsyncIterator[Models]:
     from graphrag_assets.llm.tokens import tokenizer
 
     settings = index.settings
-    async with Gateway(index.workspace) as gateway:
+    async with Gateway(index.workspace, cached=settings.query.cache) as gateway:
         chat: Any = gateway if settings.completion_models else None
         reranker = None if chat else _reranker_of(index)
         yield Models(

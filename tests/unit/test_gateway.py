@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -320,6 +321,44 @@ def test_streaming(llmsim: LlmSim, tmp_path: Path) -> None:
     assert usage.usd > 0
 
 
+def test_a_streamed_answer_is_kept_and_taken(llmsim: LlmSim, tmp_path: Path) -> None:
+    async def stream(gateway: Gateway, number: int) -> str:
+        return "".join([piece async for piece in gateway.chat_stream("answer", "chat", question(number))])
+
+    async def main(*, cached: bool = True) -> tuple[list[str], StageUsage]:
+        async with Gateway(workspace(tmp_path, llmsim), cached=cached) as gateway:
+            whole = (await gateway.ask("answer", "chat")(question(2), str)).text
+            return [await stream(gateway, 1), await stream(gateway, 2), whole], gateway.usage()["answer"]
+
+    first, usage = asyncio.run(main())
+    assert (usage.calls, usage.cached) == (2, 1)
+    assert first[1] == first[2], "streamed or not, it is one answer"
+    again, usage = asyncio.run(main())
+    assert again == first
+    assert (usage.calls, usage.cached) == (0, 3)
+    before = llmsim.requests
+    anew, usage = asyncio.run(main(cached=False))
+    assert anew == first
+    assert (usage.calls, usage.cached) == (3, 0)
+    assert llmsim.requests == before + 3
+
+
+def test_an_answer_that_was_cut_or_left_is_not_kept(llmsim: LlmSim, tmp_path: Path) -> None:
+    async def main() -> int:
+        async with Gateway(workspace(tmp_path, llmsim)) as gateway:
+            async with aclosing(gateway.chat_stream("answer", "chat", question(1))) as pieces:
+                await anext(pieces)
+            llmsim.reset(faults={"length": 1.0})
+            with pytest.raises(AnswerError):
+                _ = [piece async for piece in gateway.chat_stream("answer", "chat", question(2))]
+            llmsim.reset()
+            for number in (1, 2):
+                _ = [piece async for piece in gateway.chat_stream("answer", "chat", question(number))]
+            return llmsim.requests
+
+    assert asyncio.run(main()) == 2
+
+
 @pytest.mark.parametrize("fault", ["error500", "error429", "drop", "drop_mid", "empty", "content_filter", "length"])
 def test_streaming_with_faults(fault: str, llmsim: LlmSim, tmp_path: Path) -> None:
     async def one(gateway: Gateway, number: int) -> str:
@@ -332,7 +371,7 @@ def test_streaming_with_faults(fault: str, llmsim: LlmSim, tmp_path: Path) -> No
         return text
 
     async def main() -> list[str]:
-        async with Gateway(workspace(tmp_path, llmsim)) as gateway:
+        async with Gateway(workspace(tmp_path, llmsim), cached=False) as gateway:
             return await asyncio.gather(*(one(gateway, n) for n in range(20)))
 
     right = asyncio.run(main())
