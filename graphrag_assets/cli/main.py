@@ -165,6 +165,7 @@ def plan(method: str | None, recluster: bool, root: Path | None, as_json: bool, 
 @click.option("--wait", is_flag=True, help="Wait for another process that works on the index, instead of giving up.")
 @click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Most to spend (default: settings).")
 @click.option("--budget-tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings).")
+@click.option("--wait-for-batches", is_flag=True, help="Wait for batches of providers (batch_api), instead of ending.")
 @_common
 def index(
     method: str | None,
@@ -174,6 +175,7 @@ def index(
     wait: bool,
     budget: float | None,
     budget_tokens: int | None,
+    wait_for_batches: bool,
     root: Path | None,
     as_json: bool,
     verbose: bool,
@@ -185,7 +187,14 @@ def index(
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
     wish = Wish(allow_empty, recluster, replace, wait)
-    index_command(_prepare(root, verbose), wish, as_json=as_json, usd=budget, tokens=budget_tokens)
+    index_command(
+        _prepare(root, verbose),
+        wish,
+        as_json=as_json,
+        usd=budget,
+        tokens=budget_tokens,
+        wait_for_batches=wait_for_batches,
+    )
 
 
 @main.command()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import orjson
 
 from graphrag_assets.indexing.asking import AnswerError, AnswerStatus, Message, Reply
+from graphrag_assets.llm.batching.model_desk import ModelDesk
 from graphrag_assets.llm.cache import AnswerCache, answer_key
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import ChatAnswer
@@ -101,10 +103,12 @@ class Answers:
     Args:
         calls: The model.
         cache: Answers of earlier runs.
+        desk: Where questions wait for a batch; None: they are asked at once.
     """
 
-    def __init__(self, calls: ModelCalls, cache: AnswerCache) -> None:
+    def __init__(self, calls: ModelCalls, cache: AnswerCache, desk: ModelDesk | None = None) -> None:
         self.calls = calls
+        self._desk = desk
         self._cache = cache
         self._flights: dict[bytes, asyncio.Future[_Outcome]] = {}
         self._structured = calls.facts.structured_output
@@ -155,7 +159,7 @@ class Answers:
             return made
 
         try:
-            reply = await self._answer(used, question, parse, partial)
+            reply = await self._answer(booking.stage, used, question, parse, partial)
             status = "truncated" if reply.truncated else "ok"
             made = note(status)
             if not reply.truncated:  # after its row in the ledger, so that none is ever without
@@ -209,7 +213,8 @@ class Answers:
     ) -> _Found[T] | None:
         """The answer to an equal question that is being asked already; None where this one must ask itself."""
         while (flight := self._flights.get(question.key)) is not None:
-            outcome = await asyncio.shield(flight)
+            with self._desk.idle() if self._desk is not None else nullcontext():
+                outcome = await asyncio.shield(flight)
             error = outcome.error
             if outcome.truncated and not partial:
                 error = AnswerError("truncated", "the answer was cut at the token limit", answer=outcome.text or "")
@@ -225,10 +230,14 @@ class Answers:
         return None
 
     async def _answer(
-        self, account: StageUsage, question: _Question, parse: Callable[[str], T], partial: bool
+        self, stage: str, account: StageUsage, question: _Question, parse: Callable[[str], T], partial: bool
     ) -> Reply[T]:
         """Ask until an answer can be used; else take a cut one where that is allowed, else raise."""
         tries: list[_Attempt[T]] = []
+        if self._desk is not None and (answer := await self._from_batch(self._desk, stage, account, question)):
+            tries.append(_judged(answer, parse, 1))
+            if tries[0].reply is not None:
+                return tries[0].reply
         while not tries or self._again(tries):
             attempt = await self._attempt(account, question, parse, tries)
             tries.append(attempt)
@@ -250,14 +259,22 @@ class Answers:
             return False
         return last.status == "failed" or sum(a.status == last.status for a in tries) < 2
 
+    async def _from_batch(
+        self, desk: ModelDesk, stage: str, account: StageUsage, question: _Question
+    ) -> ChatAnswer | None:
+        """The answer to a question that was set down; None where it is to be asked by an ordinary call."""
+        body = self.calls.client.chat_body(question.messages, {}, question.schema)
+        answer = await desk.chat(stage, question.key, body, _texts(question.messages, question.schema))
+        if answer is not None:
+            desk.book(account, question.key, answer.usage)
+        return answer
+
     async def _attempt(
         self, account: StageUsage, question: _Question, parse: Callable[[str], T], tries: Sequence[_Attempt[T]]
     ) -> _Attempt[T]:
         """Ask once, and judge the answer."""
         messages, parameters = self._hinted(question.messages, tries), self._more_tokens(tries)
-        sent = [message["content"] for message in messages]
-        if question.schema is not None:
-            sent.append(dumps(question.schema).decode())
+        sent = _texts(messages, question.schema)
 
         async def call(allowed: Mapping[str, Any]) -> ChatAnswer:
             return await self.calls.client.chat(messages, allowed, question.schema)
@@ -271,18 +288,7 @@ class Answers:
                 return _Attempt("", "refused", "the provider's content filter stopped the question", final=True)
             reason = "the prompt is longer than the model's context: " if error.kind == "context_length" else ""
             return _Attempt("", "failed", f"{reason}{error}", final=True)
-        text = strip_reasoning(answer.text or "")
-        if answer.refusal or answer.finish == "content_filter":
-            return _Attempt(text, "refused", "the model refused to answer")
-        if answer.finish == "length":
-            return _Attempt(text, "truncated", "the answer was cut at the token limit")
-        if not text:
-            return _Attempt(text, "failed", "the answer was empty")
-        try:
-            return _Attempt(text, reply=Reply(parse(text), text, len(tries) + 1))
-        except ValueError as error:
-            refused = getattr(error, "status", None) == "refused"
-            return _Attempt(text, "refused" if refused else "failed", _one_line(str(error)), told=True)
+        return _judged(answer, parse, len(tries) + 1)
 
     def _hinted(self, messages: list[dict[str, str]], tries: Sequence[_Attempt[T]]) -> list[dict[str, str]]:
         """The conversation, with the parser's objection where asking alike again cannot help.
@@ -304,6 +310,27 @@ class Answers:
         return {
             name: own[name] * 2 for name in ("max_tokens", "max_completion_tokens") if isinstance(own.get(name), int)
         }
+
+
+def _judged(answer: ChatAnswer, parse: Callable[[str], T], attempts: int) -> _Attempt[T]:
+    """Whether an answer can be used; ``attempts`` were asked for so far."""
+    text = strip_reasoning(answer.text or "")
+    if answer.refusal or answer.finish == "content_filter":
+        return _Attempt(text, "refused", "the model refused to answer")
+    if answer.finish == "length":
+        return _Attempt(text, "truncated", "the answer was cut at the token limit")
+    if not text:
+        return _Attempt(text, "failed", "the answer was empty")
+    try:
+        return _Attempt(text, reply=Reply(parse(text), text, attempts))
+    except ValueError as error:
+        refused = getattr(error, "status", None) == "refused"
+        return _Attempt(text, "refused" if refused else "failed", _one_line(str(error)), told=True)
+
+
+def _texts(messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any] | None) -> list[str]:
+    """What counts as the prompt."""
+    return [message["content"] for message in messages] + ([] if schema is None else [dumps(schema).decode()])
 
 
 def _one_line(reason: str) -> str:

@@ -3,6 +3,7 @@
 A question goes through these, each in a module of its own::
 
     Gateway.ask -> answers (cache, equal questions in flight, validation, asking again)
+                -> the desk, where the model has a batch API (many questions as one file, for half the price)
                 -> calls   (limits, slots, repeats after failures, fail-fast, accounts)
                 -> a client (direct: HTTP to OpenAI-compatible endpoints; through_litellm: all others)
 
@@ -15,13 +16,17 @@ import asyncio
 import itertools
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message, Reply
 from graphrag_assets.llm.answers import Answers, Booking
+from graphrag_assets.llm.batching.desk import Desk
+from graphrag_assets.llm.batching.model_desk import CHAT, EMBEDDINGS, ModelDesk
+from graphrag_assets.llm.batching.records import Records, records_path
+from graphrag_assets.llm.batching.waiting import waits
 from graphrag_assets.llm.budget import Budget
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.calls import ModelCalls
@@ -74,10 +79,18 @@ class Gateway:
         budget: Ceiling of tokens and price for everything that is asked; None: none.
         run: Run of the index whose calls are kept in the ledger; None: they are not, as for queries.
         must_keep: Whether to stop where the disk of the cache is full.
+        batches: Whether questions to a model with ``batch_api`` travel in batches: the caller ends well where the run
+            has to wait for them (:class:`graphrag_assets.llm.batching.waiting.BatchPending`).
     """
 
     def __init__(
-        self, workspace: Workspace, budget: Budget | None = None, run: str | None = None, *, must_keep: bool = False
+        self,
+        workspace: Workspace,
+        budget: Budget | None = None,
+        run: str | None = None,
+        *,
+        must_keep: bool = False,
+        batches: bool = False,
     ) -> None:
         self._workspace = workspace
         self._must_keep = must_keep
@@ -87,6 +100,9 @@ class Gateway:
         self._slots = asyncio.Semaphore(settings.concurrent_requests)
         self._cache = AnswerCache(None)
         self._ledger: Ledger | None = None
+        self._batches = batches and workspace.settings.cache.enabled
+        self._desk: Desk | None = None
+        self._desks: list[ModelDesk] = []
         self._answers: dict[str, Answers] = {}
         self._vectors: dict[str, Vectors] = {}
         self._calls: dict[str, ModelCalls] = {}
@@ -98,12 +114,19 @@ class Gateway:
         self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
         if self._workspace.settings.cache.enabled and self._run is not None:
             self._ledger = Ledger(self._cache, self._workspace.uri(self._workspace.settings.storage.base), self._run)
+        if self._batches:
+            place = self._workspace.uri(self._workspace.settings.storage.base)
+            self._desk = Desk(Records(records_path(self._workspace)), self._cache, place, wait=waits())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Write what is left of the cache, close connections."""
+        if self._desk is not None:
+            await self._desk.close()
+        for desk in self._desks:
+            await desk.close()
         for calls in self._calls.values():
             await calls.close()
         await asyncio.to_thread(self._cache.close)
@@ -120,7 +143,8 @@ class Gateway:
         Raises:
             GatewayError: The entry cannot work as it stands; KeyError: there is no such entry.
         """
-        return _Asker(self._chat(model_id), Booking(stage, self._account(stage, part), self._ledger, Prompts(prompts)))
+        booking = Booking(stage, self._account(stage, part), self._ledger, Prompts(prompts))
+        return _Asker(self._chat(model_id), booking, self._desk)
 
     async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
         """Ask a chat model and yield its answer as it is written, without reasoning text. Never cached.
@@ -185,7 +209,8 @@ class Gateway:
             GatewayError: Some texts could not be embedded, after all repeats; vectors so far are kept in the cache.
         """
         booking = Booking(stage, self._account(stage), self._ledger)
-        return await self._embedding(model_id).embed(booking, texts, kind, rows)
+        with self._desk.at_work() if self._desk is not None else nullcontext():
+            return await self._embedding(model_id).embed(booking, texts, kind, rows)
 
     def dimension(self, model_id: str) -> int | None:
         """Numbers in a vector of an embedding model; None where it is not known before the first call."""
@@ -235,7 +260,7 @@ class Gateway:
         if model_id not in self._answers:
             settings = self._workspace.settings.completion_model(model_id)
             calls = self._connect(f"completion_models.{model_id}", settings, completes=True)
-            self._answers[model_id] = Answers(calls, self._cache)
+            self._answers[model_id] = Answers(calls, self._cache, self._desk_of(calls, CHAT))
         return self._answers[model_id]
 
     def _embedding(self, model_id: str) -> Vectors:
@@ -244,8 +269,17 @@ class Gateway:
             if settings is None:
                 raise GatewayError("settings: embedding_models has no entry; the embedded model serves in its place")
             calls = self._connect(f"embedding_models.{model_id}", settings, completes=False)
-            self._vectors[model_id] = Vectors(calls, self._cache, packing(calls, self._workspace))
+            desk = self._desk_of(calls, EMBEDDINGS)
+            self._vectors[model_id] = Vectors(calls, self._cache, packing(calls, self._workspace), desk)
         return self._vectors[model_id]
+
+    def _desk_of(self, calls: ModelCalls, path: str) -> ModelDesk | None:
+        """Where questions to a model wait for a batch; None where it has no batch API, or this run uses none."""
+        settings = calls.settings.batch_api
+        if self._desk is None or settings is None:
+            return None
+        self._desks.append(ModelDesk(self._desk, calls, settings, path))
+        return self._desks[-1]
 
     def _connect(self, entry: str, settings: ModelSettings, *, completes: bool) -> ModelCalls:
         count = _counter(
@@ -288,9 +322,10 @@ def packing(calls: ModelCalls, workspace: Workspace, count: Callable[[str], int]
 class _Asker:
     """An :class:`Ask` for one stage and one model."""
 
-    def __init__(self, answers: Answers, booking: Booking) -> None:
+    def __init__(self, answers: Answers, booking: Booking, desk: Desk | None) -> None:
         self._answers = answers
         self._booking = booking
+        self._desk = desk
 
     async def __call__(
         self,
@@ -302,7 +337,8 @@ class _Asker:
         partial: bool = False,
     ) -> Reply[T]:
         """See :class:`graphrag_assets.indexing.asking.Ask`."""
-        return await self._answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
+        with self._desk.at_work() if self._desk is not None else nullcontext():
+            return await self._answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
 
 
 def _counter(encoding: str, share: float = 1.0) -> Callable[[str], int]:

@@ -24,6 +24,7 @@ class StageUsage:
         priced_calls: How many those are.
         unpriced_calls: Answered calls whose price is not known: no price for the model, or no tokens reported.
         seconds: Time spent waiting for answers, summed over calls.
+        batched: How many of the calls travelled in a batch of the provider.
     """
 
     calls: int = 0
@@ -36,6 +37,7 @@ class StageUsage:
     priced_calls: int = 0
     unpriced_calls: int = 0
     seconds: float = 0.0
+    batched: int = 0
 
     @property
     def usd(self) -> float | None:
@@ -75,6 +77,7 @@ class StageUsage:
             "usd": None if self.usd is None else round(self.usd, 8),
             "unpriced_calls": self.unpriced_calls,
             "seconds": round(self.seconds, 3),
+            "batched": self.batched,
         }
 
 
