@@ -62,7 +62,7 @@ async def extract_unit(
 
     settings = workspace.settings
     graph, claims = settings.extract_graph, settings.extract_claims
-    found = await extract_graph(
+    of_graph = extract_graph(
         unit["text"],
         gateway.ask("extract_graph", graph.completion_model_id, batch, _of_stage(prompts, "extract_graph")),
         prompt=prompts["extract_graph"],
@@ -74,9 +74,11 @@ async def extract_unit(
         row=unit["id"],
     )
     claim_rows: Rows = []
-    status, reason, passing = found.status, found.reason, found.passing
-    if claims.enabled:
-        said = await extract_claims(
+    if not claims.enabled:
+        found = await of_graph
+        status, reason, passing = found.status, found.reason, found.passing
+    else:
+        of_claims = extract_claims(
             unit["text"],
             gateway.ask("extract_claims", claims.completion_model_id, batch, _of_stage(prompts, "extract_claims")),
             prompt=prompts["extract_claims"],
@@ -87,6 +89,10 @@ async def extract_unit(
             max_gleanings=claims.max_gleanings,
             row=unit["id"],
         )
+        async with asyncio.TaskGroup() as both:  # neither conversation waits for the other
+            asked_for_graph, asked_for_claims = both.create_task(of_graph), both.create_task(of_claims)
+        found, said = asked_for_graph.result(), asked_for_claims.result()
+        status, reason, passing = found.status, found.reason, found.passing
         claim_rows, passing = said.claims, passing or said.passing
         if said.status not in ("ok", "empty"):
             status, reason = said.status, f"claims: {said.reason}"

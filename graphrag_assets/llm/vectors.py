@@ -205,6 +205,7 @@ class Vectors:
         """Send texts in batches; every batch that succeeds is kept, even where another one fails."""
         if self._desk is not None and request.kind == "document":
             await self._from_batch(self._desk, request, missing, result)
+            result |= await self._stored([key for key in missing if key not in result])
             missing = {key: text for key, text in missing.items() if key not in result}
         tasks: list[asyncio.Task[None]] = []
         try:

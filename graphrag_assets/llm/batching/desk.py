@@ -81,6 +81,8 @@ class Desk:
         self._used: list[bytes] = []
         self._tickets: dict[bytes, list[tuple[Budget, Ticket]]] = {}
         self._told: set[str] = set()
+        self._under_way: set[bytes] = set()
+        self._elsewhere: set[bytes] = set()
 
     # -- for those who ask ---------------------------------------------------------------------------------------------
 
@@ -118,7 +120,8 @@ class Desk:
             budgets: What they are charged to.
 
         Returns:
-            The body of each answer, not yet judged; None where the question is to be asked by an ordinary call.
+            The body of each answer, not yet judged; None where the question is to be asked by an ordinary call, unless
+            the cache has its answer by now.
 
         Raises:
             BatchPending: The provider has them, and the run does not wait.
@@ -208,8 +211,17 @@ class Desk:
         if under_way:
             known = await asyncio.to_thread(self._records.look_up, list(self._waiters))
         handed = self._hand_out({key: found for key, found in known.items() if found.result is not None})
+        await asyncio.to_thread(self._look_again, known)
+        handed = self._send_to_cache() or handed
         new = [waiter for key, waiter in self._waiters.items() if key not in known and not waiter.answer.done()]
         return await self._send(new) or handed
+
+    def _look_again(self, known: Mapping[bytes, Found]) -> None:
+        """Send those to the cache whose questions were in a batch that another run of this host has collected."""
+        for key in self._under_way - known.keys():
+            if key in self._waiters and (self._cache.answer(key) is not None or self._cache.vectors([key])):
+                self._elsewhere.add(key)
+        self._under_way = {key for key, found in known.items() if found.result is None}
 
     async def _collect(self, channel: Channel, flight: Flight) -> None:
         try:
@@ -230,6 +242,12 @@ class Desk:
                 self.used(key, 0, 0.0)
             if not waiter.answer.done():
                 waiter.answer.set_result(result.result or None)
+        return bool(found)
+
+    def _send_to_cache(self) -> bool:
+        found, self._elsewhere = self._elsewhere, set()
+        for key in found:
+            self._waiters.pop(key).answer.set_result(None)
         return bool(found)
 
     def _fail(self, error: Exception, waiters: Sequence[Waiter] | None = None) -> None:

@@ -11,6 +11,9 @@ import orjson
 
 from graphrag_assets.llm.wire import dumps
 
+#: Codes of questions that a batch never came to: they did not fail.
+_NOT_BEGUN = frozenset({"batch_expired", "batch_cancelled"})
+
 
 @dataclass(frozen=True)
 class Question:
@@ -102,6 +105,8 @@ def _read_line(line: bytes, told: Told) -> None:
     body = response.get("body")
     if response.get("status_code") == 200 and isinstance(body, dict) and not body.get("error"):
         told.answers.setdefault(key, body)
+        return
+    if isinstance(row.get("error"), dict) and row["error"].get("code") in _NOT_BEGUN:
         return
     error = row.get("error") or (body.get("error") if isinstance(body, dict) else None) or {}
     message = error.get("message") if isinstance(error, dict) else error
