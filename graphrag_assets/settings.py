@@ -27,6 +27,7 @@ from graphrag_assets.settings_searches import (
 from graphrag_assets.settings_sections import (
     DEFAULT_COMPLETION_MODEL,
     DEFAULT_EMBEDDING_MODEL,
+    BatchApiSettings,
     BatchSettings,
     BudgetSettings,
     CacheSettings,
@@ -60,6 +61,7 @@ __all__ = [
     "AutoSearchSettings",
     "AutomationSettings",
     "BasicSearchSettings",
+    "BatchApiSettings",
     "BatchSettings",
     "CacheSettings",
     "CheckSettings",

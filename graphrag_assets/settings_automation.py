@@ -23,6 +23,10 @@ class AutomationSettings(Section):
     )
     retries: int = Field(3, ge=0, description="How often the sensor starts a run again that left work undone.")
     retry_seconds: float = Field(60.0, gt=0, description="Wait before the first of these; each next one doubles it.")
+    watch_batches: bool = Field(
+        False, description="The sensor watch_batches is on: go on when a provider has done a batch (batch_api)."
+    )
+    batch_seconds: int = Field(300, gt=0, description="Seconds between two looks at batches of providers.")
     nightly: bool = Field(False, description="The schedule nightly is on: reconcile.")
     nightly_cron: str = Field("0 3 * * *", description="When.")
     weekly: bool = Field(False, description="The schedule weekly is on: re-cluster from scratch, prune snapshots.")

@@ -34,6 +34,12 @@ KEYLESS_PROVIDERS = frozenset(
 )  # fmt: skip
 
 
+#: Providers whose batch API is reached: those that speak OpenAI's protocol, and those that LiteLLM translates for.
+BATCH_PROVIDERS = frozenset(
+    {"azure", "bedrock", "hosted_vllm", "litellm_proxy", "mistral", "openai", "openai_like", "vertex_ai", "xai"}
+)
+
+
 @dataclass(frozen=True)
 class ModelUse:
     """One stage and the model it uses.
@@ -127,6 +133,11 @@ def check_models(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
             )
     for section in ("completion_models", "embedding_models"):
         for model_id, entry in getattr(settings, section).items():
+            if entry.batch_api is not None and not settings.cache.enabled:
+                yield (
+                    (section, model_id, "batch_api"),
+                    "needs cache.enabled: true, since the cache is where answers wait for the run that goes on",
+                )
             for key, message in _check_entry(entry):
                 yield (section, model_id, *key), message
 
@@ -143,6 +154,8 @@ def _check_entry(entry: ModelSettings) -> Iterator[tuple[KeyPath, str]]:
         yield ("api_key",), "must not be set with auth_method: azure_managed_identity; remove one of them"
     if entry.auth_method == "azure_managed_identity" and not azure:
         yield ("auth_method",), f"azure_managed_identity is only for the provider azure, not {entry.model_provider}"
+    if entry.batch_api is not None and entry.model_provider not in BATCH_PROVIDERS and entry.client != "direct":
+        yield ("batch_api",), f"LiteLLM knows no batch API of {entry.model_provider}; remove it"
     limit = entry.rate_limit
     if limit and limit.requests_per_period is None and limit.tokens_per_period is None:
         yield ("rate_limit",), "needs requests_per_period or tokens_per_period; remove it where there is no limit"

@@ -7,9 +7,9 @@ Section and key names are those of Microsoft GraphRAG (version 3) wherever the t
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 DEFAULT_COMPLETION_MODEL = "default_completion_model"
 DEFAULT_EMBEDDING_MODEL = "default_embedding_model"
@@ -49,6 +49,31 @@ class RateLimitSettings(Section):
     tokens_per_period: int | None = Field(None, gt=0, description="Prompt and completion tokens in a window.")
 
 
+class BatchApiSettings(Section):
+    """Questions of an index run go to the provider as files, answered within a day for half the price."""
+
+    min_requests: int = Field(
+        50,
+        gt=0,
+        description="Fewer questions than this are asked by ordinary calls: a batch of them is not worth a wait.",
+    )
+    max_requests: int = Field(50_000, gt=0, description="Most questions in a file; OpenAI takes 50,000.")
+    max_bytes: int = Field(100_000_000, gt=0, description="Largest file in bytes; OpenAI takes 200 MB.")
+    price: float = Field(0.5, ge=0, le=1, description="Price of a question in a batch, as a share of that of a call.")
+    completion_window: str = Field("24h", description="Within what time the provider is asked to answer.")
+    max_hours: float = Field(
+        26.0, gt=0, description="Hours after which a batch is cancelled; what it has answered by then is used."
+    )
+    poll_seconds: float = Field(
+        60.0, gt=0, description="Seconds between two looks at a batch, where a command waits for it."
+    )
+
+
+def _switch_to_section(value: Any) -> Any:
+    """A section that can be switched on without a further word."""
+    return {} if value is True else None if value is False else value
+
+
 class ModelSettings(Section):
     """One model that LiteLLM can reach."""
 
@@ -81,6 +106,10 @@ class ModelSettings(Section):
     )
     batch_size: int | None = Field(
         None, gt=0, description="Texts in one embedding call, where it differs from embed_text.batch_size."
+    )
+    batch_api: Annotated[BatchApiSettings | None, BeforeValidator(_switch_to_section)] = Field(
+        None,
+        description="Send the questions of index runs through the provider's batch API; true: with the usual figures.",
     )
     client: Literal["auto", "direct", "litellm"] = Field(
         "auto",

@@ -18,7 +18,7 @@ from graphrag_assets.assets.snapshot import snapshot_assets
 from graphrag_assets.automation.alerts import alert_checks
 from graphrag_assets.automation.jobs import part_jobs, reconcile_job, upkeep_job
 from graphrag_assets.automation.schedules import schedules
-from graphrag_assets.automation.sensors import watch_health_sensor, watch_input_sensor
+from graphrag_assets.automation.sensors import watch_batches_sensor, watch_health_sensor, watch_input_sensor
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.io_managers import LanceVectors, ParquetTables
 
@@ -60,7 +60,7 @@ def build_definitions(workspace: Workspace) -> dg.Definitions:
         asset_checks=alert_checks(workspace),
         jobs=[reconcile_job(), upkeep_job(), *part_jobs()],
         schedules=schedules(workspace),
-        sensors=[watch_input_sensor(workspace), watch_health_sensor(workspace)],
+        sensors=[watch_input_sensor(workspace), watch_batches_sensor(workspace), watch_health_sensor(workspace)],
         resources={
             "index": index,
             "io_manager": ParquetTables(index.storage),

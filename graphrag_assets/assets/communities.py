@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 
 Tables = dict[str, pa.Table]
 
+#: Contexts of reports in memory at once where they travel in batches of a provider: most of a level in one batch. Else
+#: more than calls in flight are of no use.
+AT_ONCE_IN_BATCHES = 10_000
+
 
 class CommunitiesConfig(dg.Config):
     """What a person may ask for."""
@@ -80,6 +84,7 @@ async def write_through(
     settings = workspace.settings
     reports = settings.community_reports
     prompt = load_prompt(workspace, "community_report_graph", reports.graph_prompt)
+    model = settings.completion_model(reports.completion_model_id)
     progress = Progress("writing reports", tables["communities"].num_rows)
     return await write_reports(
         tables["communities"].to_pylist(),
@@ -96,8 +101,8 @@ async def write_through(
         count_tokens=tokenizer(settings.chunking.encoding_model).count,
         text_units=text_units,
         previous=previous,
-        model=digest_json(model_identity(settings.completion_model(reports.completion_model_id))),
-        concurrency=max(64, 2 * settings.concurrent_requests),
+        model=digest_json(model_identity(model)),
+        concurrency=AT_ONCE_IN_BATCHES if model.batch_api else max(64, 2 * settings.concurrent_requests),
         on_report=progress.advance,
     )
 

@@ -48,6 +48,9 @@ WINDOWED = frozenset({"text_unit_embeddings"})
 #: Texts embedded at once: enough to keep all slots of a model busy, and no more, since their vectors are in memory twice.
 TOGETHER = 4096
 
+#: The same where texts travel in batches of a provider, of which each takes its time.
+TOGETHER_IN_BATCHES = 50_000
+
 Texts = tuple[Sequence[str], Sequence[str]]
 
 
@@ -140,7 +143,9 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
         computed = {row.text_hash for row in rows if row.text_hash not in known}
         progress = Progress(asset.replace("_", " "), len(computed))
         parts: dict[str, list[pa.Table]] = {batch: [] for batch in texts}
-        for some in (rows[i : i + TOGETHER] for i in range(0, len(rows), TOGETHER)):
+        model = workspace.settings.embedding_model(workspace.settings.embed_text.embedding_model_id)
+        together = TOGETHER_IN_BATCHES if model is not None and model.batch_api else TOGETHER
+        for some in (rows[i : i + together] for i in range(0, len(rows), together)):
             missing = {row.text_hash: row.content for row in some if row.text_hash not in known}
             served: dict[str, list[str]] = {}
             for row in some:

@@ -11,7 +11,6 @@ import pyarrow as pa
 from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.extracted_rows import (
     OUTPUTS,
-    Rows,
     UnitExtraction,
     earlier_extractions,
     input_hashes,
@@ -32,6 +31,8 @@ from graphrag_assets.storage.build import Built
 from graphrag_assets.storage.failures import fails_at_once, retries
 
 if TYPE_CHECKING:
+    from graphrag_assets.indexing.claims import ClaimExtraction
+    from graphrag_assets.indexing.extraction import Extraction
     from graphrag_assets.llm.gateway import Asking
     from graphrag_assets.llm.usage import StageUsage
 
@@ -75,50 +76,20 @@ async def extract_unit(
         kept: What an earlier run found in it, where only some stages are asked anew.
         anew: Those stages.
     """
-    from graphrag_assets.indexing.claims import ClaimExtraction, extract_claims
-    from graphrag_assets.indexing.extraction import Extraction, extract_graph
+    from graphrag_assets.indexing.claims import ClaimExtraction
 
-    settings = workspace.settings
-    graph, claims = settings.extract_graph, settings.extract_claims
-    as_before = kept is not None and "extract_graph" not in anew
-    found = (
-        Extraction(kept.entities, kept.relationships, kept.status["status"])
-        if kept and as_before
-        else await extract_graph(
-            unit["text"],
-            gateway.ask("extract_graph", graph.completion_model_id, batch, _of_stage(prompts, "extract_graph")),
-            prompt=prompts["extract_graph"],
-            continue_prompt=prompts["extract_graph_continue"],
-            loop_prompt=prompts["extract_graph_loop"],
-            entity_types=graph.entity_types,
-            max_gleanings=graph.max_gleanings,
-            format=graph.format,
-            row=unit["id"],
-        )
-    )
-    claim_rows: Rows = []
-    parts_of_claims = 1
-    status, reason, passing = found.status, found.reason, found.passing
-    if claims.enabled:
-        as_before = kept is not None and "extract_claims" not in anew
-        said = (
-            ClaimExtraction(kept.claims)
-            if kept and as_before
-            else await extract_claims(
-                unit["text"],
-                gateway.ask("extract_claims", claims.completion_model_id, batch, _of_stage(prompts, "extract_claims")),
-                prompt=prompts["extract_claims"],
-                continue_prompt=prompts["extract_claims_continue"],
-                loop_prompt=prompts["extract_claims_loop"],
-                entity_specs=graph.entity_types,
-                claim_description=claims.description,
-                max_gleanings=claims.max_gleanings,
-                row=unit["id"],
-            )
-        )
-        claim_rows, passing, parts_of_claims = said.claims, passing or said.passing, said.parts
-        if said.status not in ("ok", "empty"):
-            status, reason = said.status, f"claims: {said.reason}"
+    of_graph = _graph_of(unit, batch, gateway, workspace, prompts, None if "extract_graph" in anew else kept)
+    said = ClaimExtraction([])
+    if workspace.settings.extract_claims.enabled:
+        of_claims = _claims_of(unit, batch, gateway, workspace, prompts, None if "extract_claims" in anew else kept)
+        async with asyncio.TaskGroup() as both:  # neither conversation waits for the other
+            asked_for_graph, asked_for_claims = both.create_task(of_graph), both.create_task(of_claims)
+        found, said = asked_for_graph.result(), asked_for_claims.result()
+    else:
+        found = await of_graph
+    status, reason, claim_rows = found.status, found.reason, said.claims
+    if said.status not in ("ok", "empty"):
+        status, reason = said.status, f"claims: {said.reason}"
     return UnitExtraction(
         found.entities,
         found.relationships,
@@ -130,9 +101,63 @@ async def extract_unit(
             "entities": len({row["title"] for row in found.entities}),
             "relationships": len({(row["source"], row["target"]) for row in found.relationships}),
             "claims": len(claim_rows),
-            "passing": passing,
-            "parts": (found.parts, parts_of_claims),
+            "passing": found.passing or said.passing,
+            "parts": (found.parts, said.parts),
         },
+    )
+
+
+async def _graph_of(
+    unit: Mapping[str, Any],
+    batch: str,
+    gateway: "Asking",
+    workspace: Workspace,
+    prompts: Mapping[str, str],
+    kept: UnitExtraction | None,
+) -> "Extraction":
+    """The graph of a text unit: asked for, or what an earlier run found."""
+    from graphrag_assets.indexing.extraction import Extraction, extract_graph
+
+    if kept is not None:
+        return Extraction(kept.entities, kept.relationships, kept.status["status"])
+    settings = workspace.settings.extract_graph
+    return await extract_graph(
+        unit["text"],
+        gateway.ask("extract_graph", settings.completion_model_id, batch, _of_stage(prompts, "extract_graph")),
+        prompt=prompts["extract_graph"],
+        continue_prompt=prompts["extract_graph_continue"],
+        loop_prompt=prompts["extract_graph_loop"],
+        entity_types=settings.entity_types,
+        max_gleanings=settings.max_gleanings,
+        format=settings.format,
+        row=unit["id"],
+    )
+
+
+async def _claims_of(
+    unit: Mapping[str, Any],
+    batch: str,
+    gateway: "Asking",
+    workspace: Workspace,
+    prompts: Mapping[str, str],
+    kept: UnitExtraction | None,
+) -> "ClaimExtraction":
+    """The claims of a text unit: asked for, or what an earlier run found."""
+    from graphrag_assets.indexing.claims import ClaimExtraction, extract_claims
+
+    if kept is not None:
+        return ClaimExtraction(kept.claims)
+    settings = workspace.settings.extract_claims
+    return await extract_claims(
+        unit["text"],
+        gateway.ask("extract_claims", settings.completion_model_id, batch, _of_stage(prompts, "extract_claims")),
+        prompt=prompts["extract_claims"],
+        continue_prompt=prompts["extract_claims_continue"],
+        loop_prompt=prompts["extract_claims_loop"],
+        entity_specs=workspace.settings.extract_graph.entity_types,
+        claim_description=settings.description,
+        max_gleanings=settings.max_gleanings,
+        row=unit["id"],
     )
 
 

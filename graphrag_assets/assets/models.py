@@ -26,6 +26,9 @@ T = TypeVar("T")
 #: Usage of all gateways of this process, by stage; the command line reads it after a run in its own process.
 RUN_USAGE: dict[str, StageUsage] = {}
 
+#: Metadata of a step that ended since it waits for a provider's batch.
+WAITING = "waits_for_batches"
+
 #: Ceilings of the runs of this process that no command set one for, by run.
 _BUDGETS: dict[str, Budget] = {}
 
@@ -56,6 +59,7 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
         GatewayError: A model could not be used in an earlier step of the same run. Dagster would go on with the steps that
             do not depend on the failed one; the user had to wait to learn what is wrong.
     """
+    from graphrag_assets.llm.batching.waiting import BatchPending
     from graphrag_assets.llm.day_budget import DayReached
     from graphrag_assets.llm.errors import GatewayError
     from graphrag_assets.llm.gateway import Gateway
@@ -65,13 +69,13 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
     if run_id in _UNUSABLE:
         raise GatewayError(f"not begun, since a model could not be used in an earlier step: {_UNUSABLE[run_id]}")
     anew = refreshing(open_storage(workspace))
-    gateway = Gateway(workspace, _budget(workspace, run_id), run_id, must_keep=True, anew=anew)
+    gateway = Gateway(workspace, _budget(workspace, run_id), run_id, must_keep=True, anew=anew, batches=True)
     try:
         async with gateway:
             yield gateway
     except (GatewayError, BaseExceptionGroup) as error:
         first = _first(error)
-        if run_id and isinstance(first, GatewayError) and not getattr(first, "passing", False):
+        if run_id and isinstance(first, GatewayError) and not first.passing and not isinstance(first, BatchPending):
             _UNUSABLE[run_id] = str(first)
             if isinstance(first, DayReached):
                 DAY_REACHED.add(run_id)
@@ -106,6 +110,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         dg.Failure: A model cannot be used at all (wrong key, unknown model, endpoint gone). The message names the entry
             of the settings and the mend; the step is retried only where the endpoint may come back.
     """
+    from graphrag_assets.llm.batching.waiting import BatchPending
     from graphrag_assets.llm.errors import GatewayError
     from graphrag_assets.storage.failures import may_pass
 
@@ -114,13 +119,16 @@ def run(work: Coroutine[Any, Any, T]) -> T:
             return asyncio.run(work)
     except* GatewayError as errors:
         first = _first(errors)
-        raise dg.Failure(str(first), allow_retries=may_pass(errors)) from first
+        pending = {WAITING: True} if isinstance(first, BatchPending) else {}
+        raise dg.Failure(str(first), metadata=pending, allow_retries=may_pass(errors)) from first
 
 
 def _first(error: BaseException) -> BaseException:
-    """The first of a group of errors."""
+    """The first of a group of errors; one for which a person has to do something before one that has to be waited for."""
+    from graphrag_assets.llm.batching.waiting import BatchPending
+
     while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+        error = next((e for e in error.exceptions if not isinstance(_first(e), BatchPending)), error.exceptions[0])
     return error
 
 
@@ -148,6 +156,8 @@ def usage_metadata(usage: dict[str, StageUsage]) -> dict[str, Any]:
             f"{stage}/completion_tokens": used.completion_tokens,
         }
         metadata |= {f"{stage}/recovered_{step}": counts["recovered"] for step, counts in used.ladder.items()}
+        if used.batched:
+            metadata[f"{stage}/batched_calls"] = used.batched
         if used.usd is not None:
             metadata[f"{stage}/cost_usd"] = round(used.usd, 6)
     return metadata

@@ -48,7 +48,7 @@ def reconcile_op(context: dg.OpExecutionContext, config: ReconcileConfig, index:
     """Run the reconcile; the runs that it makes carry the id of this one as a tag."""
     from graphrag_assets.assets.build import build_definitions
     from graphrag_assets.assets.models import settings_budget
-    from graphrag_assets.automation.reconcile import RunFailedError, reconcile
+    from graphrag_assets.automation.reconcile import RunFailedError, WaitingError, reconcile
     from graphrag_assets.llm.budget import limited_by
 
     wish = Wish(
@@ -68,6 +68,11 @@ def reconcile_op(context: dg.OpExecutionContext, config: ReconcileConfig, index:
             done = reconcile(
                 definitions, index, context.instance, wish, what=f"Dagster run {context.run_id}", tags=tags
             )
+    except WaitingError as error:
+        run = dg.MetadataValue.dagster_run(error.run_id)
+        context.add_output_metadata({"waiting": str(error), "last run": run})
+        context.log.info(f"{error}. The sensor watch_batches, or the next reconcile, goes on with the answers")
+        return
     except RunFailedError as error:
         run = dg.MetadataValue.dagster_run(error.run_id)
         raise dg.Failure(str(error), metadata={"failed run": run}, allow_retries=False) from error

@@ -21,6 +21,7 @@ from dagster._core.execution.plan.objects import ErrorSource
 
 from graphrag_assets import interrupts
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
+from graphrag_assets.assets.models import WAITING
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.refreshing import begin_refresh, end_refresh, refreshing
 from graphrag_assets.assets.resources import Index
@@ -133,6 +134,10 @@ class RunFailedError(Exception):
         self.run_id = run_id
 
 
+class WaitingError(RunFailedError):
+    """A run ended, since a provider has questions of it as a batch; a later one goes on with the answers."""
+
+
 @dataclass
 class Reconciled:
     """What a reconcile did.
@@ -227,8 +232,14 @@ def _reconcile(
         _expect(index, prints, work, wish)
     order = list(instance.get_dynamic_partitions(BATCHES_NAME))
     batch_assets = [asset for stage in work.stages for asset in STAGE_ASSETS[stage]]
+    waiting: WaitingError | None = None
     for group in contiguous(work.batches, order, MOST_BATCHES_IN_A_RUN):
-        _run(defs, instance, tags, batch_assets, group)
+        try:
+            _run(defs, instance, tags, batch_assets, group)
+        except WaitingError as error:  # the provider may as well have the questions of the next documents
+            waiting = waiting or error
+    if waiting is not None:
+        raise waiting
     metadata: dict[str, dict[str, Any]] = {}
     if work.publish:
         corpus_assets = [asset for stage in work.corpus_stages for asset in STAGE_ASSETS[stage]]
@@ -318,7 +329,11 @@ def _run(
         raise KeyboardInterrupt
     interrupts.check()
     if not result.success:
-        raise RunFailedError(_reason(result), run_id)
+        failures = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+        waits = [bool(data.user_failure_data and WAITING in data.user_failure_data.metadata) for data in failures]
+        # Where something else failed too, that is what is told.
+        first = waits.index(False) if False in waits else 0
+        raise (WaitingError if waits and all(waits) else RunFailedError)(_reason(result, first), run_id)
     return {
         event.asset_key.path[-1]: {name: value.value for name, value in event.materialization.metadata.items()}
         for event in result.get_asset_materialization_events()
@@ -340,16 +355,17 @@ def _log_step(event: dg.EventLogEntry) -> None:
         log.info("%s: failed\n%s", told.step_key, error.to_string() if error else "")
 
 
-def _reason(result: dg.ExecuteInProcessResult) -> str:
-    """The message of what failed first: a step's error, or a blocking check."""
-    for event in result.all_events:
-        if event.is_step_failure:
-            error = event.step_failure_data.error
-            # Dagster's wrappers say where, what they wrap says what; our own errors say it better than their causes.
-            # A step that was tried as often as its policy says ends with an error that names only the number.
-            while error is not None and error.cause is not None and (error.cls_name or "").startswith(_WRAPPERS):
-                error = error.cause
-            data = event.step_failure_data.user_failure_data
-            text = data.description if data and data.description else (error.message if error else "")
-            return f"{event.step_key}: {_CLASS.sub('', (text or '').strip())}"
+def _reason(result: dg.ExecuteInProcessResult, number: int = 0) -> str:
+    """The message of a step that failed, by number, or of a blocking check."""
+    failed = [event for event in result.all_events if event.is_step_failure]
+    if failed:
+        event = failed[number]
+        error = event.step_failure_data.error
+        # Dagster's wrappers say where, what they wrap says what; our own errors say it better than their causes.
+        # A step that was tried as often as its policy says ends with an error that names only the number.
+        while error is not None and error.cause is not None and (error.cls_name or "").startswith(_WRAPPERS):
+            error = error.cause
+        data = event.step_failure_data.user_failure_data
+        text = data.description if data and data.description else (error.message if error else "")
+        return f"{event.step_key}: {_CLASS.sub('', (text or '').strip())}"
     return json.dumps([event.message for event in result.all_events if event.is_failure])

@@ -1,4 +1,4 @@
-"""Sensors: one starts the job reconcile when the input changed, one keeps the alerts true."""
+"""Sensors: two start the job reconcile, when the input changed or a batch is done; one keeps the alerts true."""
 
 import json
 import time
@@ -22,6 +22,9 @@ CHANGE_TAG = "graphrag/change"
 
 #: Seconds between two looks of the alerts.
 HEALTH_SECONDS = 300
+
+#: Seconds after which a run is started once more for batches that an earlier one should have collected.
+BATCH_RETRY_SECONDS = 3600
 
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -89,6 +92,40 @@ def watch_input_sensor(workspace: Workspace) -> dg.SensorDefinition:
         return dg.SensorResult(run_requests=[request], cursor=cursor)
 
     return watch_input
+
+
+def watch_batches_sensor(workspace: Workspace) -> dg.SensorDefinition:
+    """Declare watch_batches.
+
+    Args:
+        workspace: Where settings.yaml lies; it is read anew at each look.
+    """
+    settings = workspace.settings.automation
+
+    @dg.sensor(
+        name="watch_batches",
+        job_name=RECONCILE,
+        minimum_interval_seconds=settings.batch_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING if settings.watch_batches else dg.DefaultSensorStatus.STOPPED,
+        description="Asks providers about the batches that earlier runs sent (batch_api), and starts the job reconcile when "
+        "one has ended: it takes the answers and sends what follows from them, which costs what that costs. Off unless "
+        "automation.watch_batches is set, or it is switched on here.",
+    )
+    def watch_batches(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        from graphrag_assets.llm.batching.looking import look_at_flights
+
+        present = load_workspace(workspace.root)
+        if at_work := busy(context.instance, present):
+            return dg.SensorResult(skip_reason=f"skipped: {at_work}")
+        looked = look_at_flights(present)
+        if not looked.ready:
+            return dg.SensorResult(skip_reason=looked.told)
+        # What a run could not finish, as while the provider is away, is tried again, but not at each look.
+        key = f"batches-{digest_json(sorted(looked.ready))[:16]}-{time.time() // BATCH_RETRY_SECONDS:.0f}"
+        context.log.info(f"{looked.told}: starting a reconcile")
+        return dg.SensorResult(run_requests=[dg.RunRequest(run_key=key, tags={CHANGE_TAG: key})])
+
+    return watch_batches
 
 
 def _shown(instance: dg.DagsterInstance) -> dict[str, bool | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,9 +16,11 @@ from graphrag_assets.automation.plan import last_inventory, nothing_to_do
 from graphrag_assets.automation.wish import Wish
 from graphrag_assets.cli.day import day_of
 from graphrag_assets.cli.notes import notes, rejections
-from graphrag_assets.cli.output import fail, print_json, table
+from graphrag_assets.cli.output import Waiting, fail, print_json, table
 from graphrag_assets.cli.showing import progress_on_terminal
 from graphrag_assets.input.folder import require_input
+from graphrag_assets.llm.batching.records import Flight, Records, records_path
+from graphrag_assets.llm.batching.waiting import waiting_for_batches
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import INPUT_BASE, FileSystem, StorageError, open_filesystem, require_writable
@@ -37,6 +40,33 @@ _GO_ON_DAY = (
     "All answers so far are kept, and what is published stays as it is: run the command again on another day, or with a "
     "larger budget of the day, to go on from there"
 )
+
+
+#: What a run that waits for a provider leaves behind.
+_COME_BACK = (
+    "What is published stays as it is: run the command again to go on with the answers (with --wait-for-batches it waits "
+    "for them), or let the sensor watch_batches do so"
+)
+
+
+def flights_of(workspace: Workspace) -> list[Flight]:
+    """Batches of an index that are under way at providers."""
+    place = workspace.uri(workspace.settings.storage.base)
+    return [flight for flight in Records(records_path(workspace)).flights(place) if flight.state != "collected"]
+
+
+def flight_json(flight: Flight) -> dict[str, Any]:
+    """A batch that is under way, as JSON has it."""
+    sent = datetime.fromtimestamp(flight.created, UTC).isoformat(timespec="seconds")
+    return {
+        "batch": flight.provider_id,
+        "entry": flight.entry,
+        "stages": flight.stages.split(", "),
+        "questions": flight.requests,
+        "done": flight.done,
+        "status": flight.status or flight.state,
+        "sent": sent,
+    }
 
 
 def open_places(workspace: Workspace) -> tuple[FileSystem, FileSystem]:
@@ -59,6 +89,7 @@ def index_command(
     as_json: bool,
     usd: float | None = None,
     tokens: int | None = None,
+    wait_for_batches: bool = False,
 ) -> None:
     """Reconcile, then print what was done.
 
@@ -68,6 +99,7 @@ def index_command(
         as_json: Print one JSON object.
         usd: Most USD to spend; None: as set.
         tokens: Most tokens to spend; None: as set.
+        wait_for_batches: Wait for batches of providers instead of ending.
     """
     started = time.monotonic()
     source, storage = open_places(workspace)
@@ -87,7 +119,7 @@ def index_command(
         report = summary(manifest, changes, 0, {}, reports, storage, started) | {"up_to_date": True}
     else:
         require_writable(storage)
-        with progress_on_terminal():
+        with progress_on_terminal(), waiting_for_batches(wait_for_batches):
             reconciled, usage = _reconcile(workspace, wish, usd, tokens)
         written = int(reconciled.metadata.get("community_reports", {}).get("reports_written", 0))
         reports = {"written": written, "reused": _reports(reconciled.snapshot) - written}
@@ -143,7 +175,7 @@ def _reconcile(
     from graphrag_assets.assets.models import DAY_REACHED, RUN_USAGE, settings_budget
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
-    from graphrag_assets.automation.reconcile import RunFailedError, reconcile
+    from graphrag_assets.automation.reconcile import RunFailedError, WaitingError, reconcile
     from graphrag_assets.llm.budget import limited_by
 
     spare_memory()
@@ -152,6 +184,9 @@ def _reconcile(
         try:
             index = Index(root=str(workspace.root))
             done = reconcile(build_definitions(workspace), index, instance, wish)
+        except WaitingError as error:
+            under_way = [flight_json(flight) for flight in flights_of(workspace)]
+            raise Waiting(f"{error}. {_COME_BACK}", "waiting", run_id=error.run_id, batches=under_way) from None
         except RunFailedError as error:
             of_day = error.run_id in DAY_REACHED
             if budget.reached or of_day:

@@ -137,6 +137,7 @@ def plan(
 @click.option("--retry-failed", is_flag=True, help="Try what failed at once, instead of when it is time.")
 @click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Most to spend (default: settings).")
 @click.option("--budget-tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings).")
+@click.option("--wait-for-batches", is_flag=True, help="Wait for batches of providers (batch_api), instead of ending.")
 @_common
 def index(
     method: str | None,
@@ -148,6 +149,7 @@ def index(
     retry_failed: bool,
     budget: float | None,
     budget_tokens: int | None,
+    wait_for_batches: bool,
     root: Path | None,
     as_json: bool,
     verbose: bool,
@@ -159,7 +161,14 @@ def index(
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
     wish = Wish(allow_empty, recluster, replace, wait, retry_failed, refresh=refresh)
-    index_command(_prepare(root, verbose), wish, as_json=as_json, usd=budget, tokens=budget_tokens)
+    index_command(
+        _prepare(root, verbose),
+        wish,
+        as_json=as_json,
+        usd=budget,
+        tokens=budget_tokens,
+        wait_for_batches=wait_for_batches,
+    )
 
 
 @main.command()

@@ -23,6 +23,12 @@ class CommandError(click.ClickException):
         self.details = details
 
 
+class Waiting(CommandError):  # noqa: N818 (an end, not a fault)
+    """An index run waits for a provider's batch; exit code 3."""
+
+    exit_code = 3
+
+
 def fail(message: str, kind: str = "failed", **details: Any) -> NoReturn:
     """End the command with a message on standard error and exit code 1; with ``--json`` with an object as well.
 

@@ -42,7 +42,7 @@ def _described(found: dict[str, Any]) -> str:
         table([_row(stage) for stage in found["stages"]], _COLUMNS),
         "",
         _price(found),
-        f"Time expected at the configured limits: {_duration(found['seconds_estimated'])}, waiting for models alone",
+        _time(found["seconds_estimated"]),
         *(f"Note: {note}." for note in found["notes"]),
         "Nothing was sent, nothing was written.",
     ]
@@ -71,9 +71,10 @@ def _figure(value: int, bounds: list[int]) -> str:
 
 
 def _how(stage: dict[str, Any]) -> str:
+    by = ", by batch" if stage["by_batch"] else ""
     if all(stage["exact"].values()):
-        return "exact"
-    return "prompts exact, answers estimated" if stage["exact"]["prompt_tokens"] else "estimated"
+        return f"exact{by}"
+    return ("prompts exact, answers estimated" if stage["exact"]["prompt_tokens"] else "estimated") + by
 
 
 def _price(found: dict[str, Any]) -> str:
@@ -82,6 +83,12 @@ def _price(found: dict[str, Any]) -> str:
         return f"In all: {tokens}; the price is not known, since that of {', '.join(found['unpriced'])} is not"
     low, high = found["usd_range"]
     return f"In all: {tokens}, {found['usd']:.4f} USD ({low:.4f} to {high:.4f})"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "Time expected: not known, since the provider answers in batches"
+    return f"Time expected at the configured limits: {_duration(seconds)}, waiting for models alone"
 
 
 def _duration(seconds: float) -> str:

@@ -17,7 +17,15 @@ from graphrag_assets.assets.fingerprints import Fingerprints
 from graphrag_assets.automation.plan import last_inventory, missing_work
 from graphrag_assets.cli.day import day_lines, day_of
 from graphrag_assets.cli.exchange import finding_lines
-from graphrag_assets.cli.index import open_places, pruned, pruned_line, text_unit_counts, text_unit_line
+from graphrag_assets.cli.index import (
+    flight_json,
+    flights_of,
+    open_places,
+    pruned,
+    pruned_line,
+    text_unit_counts,
+    text_unit_line,
+)
 from graphrag_assets.cli.output import print_json, table
 from graphrag_assets.cli.undone import Failures, answer_lines
 from graphrag_assets.input.folder import InputError, require_input
@@ -55,6 +63,7 @@ def status_command(workspace: Workspace, *, as_json: bool) -> None:
             _failed(storage, manifest, "community_reports", ["id", "community", "title", "status", "reason"]),
         ),
         "rejected_inputs": _rejected(workspace, storage),
+        "provider_batches": [flight_json(flight) for flight in flights_of(workspace)],
     }
     if as_json:
         print_json(report)
@@ -159,6 +168,10 @@ def _describe(report: dict[str, Any]) -> str:
     elif published is not None:
         lines.append("The index is up to date with the input and the settings.")
     lines += day_lines(report["day"])
+    if flights := report["provider_batches"]:
+        columns = ["entry", "stages", "questions", "done", "status", "sent", "batch"]
+        shown_flights = [{**flight, "stages": ", ".join(flight["stages"])} for flight in flights]
+        lines += ["", f"Waiting for batches of providers: {len(flights)}", table(shown_flights, columns)]
     if changed := report["settings_changed"]:
         lines.append(f"The index was built with other settings ({told(changed)}).")
         lines.append("Queries read it as it is; graphrag-assets index brings it to the settings of now.")

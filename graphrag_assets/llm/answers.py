@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
-from graphrag_assets.indexing.asking import AnswerError, AnswerStatus, Message, Reply
+from graphrag_assets.indexing.asking import AnswerError, Message, Reply
+from graphrag_assets.llm.attempts import Attempt, book, copied, hinted, longest
+from graphrag_assets.llm.batching.model_desk import ModelDesk
 from graphrag_assets.llm.cache import AnswerCache, answer_key
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import ChatAnswer
@@ -35,11 +38,6 @@ ANSWERS_WITHOUT_END = 3
 #: Longest reason in an error or in a hint to the model, in characters.
 MAX_REASON = 300
 
-_HINT = (
-    "\n\n(An earlier answer to this could not be used: {reason}. "
-    "Answer completely, and exactly in the form that is asked for.)"
-)
-
 
 @dataclass(frozen=True)
 class _Question:
@@ -58,6 +56,14 @@ class _Outcome:
     truncated: bool = False
     error: AnswerError | None = None
     made: Making | None = None
+
+
+class _ElsewhereError(Exception):
+    """While a question waited for a batch, another run of this host put its answer into the cache."""
+
+    def __init__(self, found: Any) -> None:
+        super().__init__()
+        self.found = found
 
 
 @dataclass(frozen=True)
@@ -79,45 +85,18 @@ class Booking:
     since: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Attempt(Generic[T]):
-    """One answer, judged.
-
-    Args:
-        text: Text without reasoning.
-        status: Why it cannot be used.
-        reason: The same in words.
-        reply: The usable answer.
-        final: True where asking again is pointless.
-        told: True where the reason may help the model.
-        passing: True where there was no answer for a reason that may pass.
-        too_long: True where a smaller input may help.
-        step: How this answer was asked for: asked_again or asked_with_error; empty at first.
-        unended: What can be read of an answer without the end mark that was asked for: it may have been cut.
-    """
-
-    text: str
-    status: AnswerStatus = "failed"
-    reason: str = ""
-    reply: Reply[T] | None = None
-    final: bool = False
-    told: bool = False
-    passing: bool = False
-    too_long: bool = False
-    step: str = ""
-    unended: Reply[T] | None = None
-
-
 class Answers:
     """Questions to one model.
 
     Args:
         calls: The model.
         cache: Answers of earlier runs.
+        desk: Where questions wait for a batch; None: they are asked at once.
     """
 
-    def __init__(self, calls: ModelCalls, cache: AnswerCache) -> None:
+    def __init__(self, calls: ModelCalls, cache: AnswerCache, desk: ModelDesk | None = None) -> None:
         self.calls = calls
+        self._desk = desk
         self._cache = cache
         self._flights: dict[bytes, asyncio.Future[_Outcome]] = {}
         self._ends: dict[str, list[int]] = {}
@@ -172,12 +151,20 @@ class Answers:
             return made
 
         try:
-            reply = await self._answer(used, question, parse, partial)
+            reply = await self._answer(booking, used, question, parse, partial)
             status = "truncated" if reply.truncated else "ok"
             made = note(status)
             if not reply.truncated:  # after its row in the ledger, so that none is ever without
                 self._cache.put_answer(question.key, dumps({"text": reply.text, "made": made}), booking.stage)
             outcome = _Outcome(reply.text, reply.truncated, made=made)
+            return reply
+        except _ElsewhereError as elsewhere:
+            elsewhere_made: _Found[T] = elsewhere.found
+            reply, known = elsewhere_made
+            status, outcome = "ok", _Outcome(reply.text, made=known)
+            account.cached += 1
+            if booking.ledger is not None:
+                booking.ledger.taken(self._about(booking, messages, row), question.key, known)
             return reply
         except AnswerError as error:
             used.failed += 1
@@ -234,7 +221,8 @@ class Answers:
     ) -> _Found[T] | None:
         """The answer to an equal question that is being asked already; None where this one must ask itself."""
         while (flight := self._flights.get(question.key)) is not None:
-            outcome = await asyncio.shield(flight)
+            with self._desk.idle() if self._desk is not None else nullcontext():
+                outcome = await asyncio.shield(flight)
             error = outcome.error
             if outcome.truncated and not partial:
                 error = AnswerError("truncated", _CUT, answer=outcome.text or "", too_long=True)
@@ -250,51 +238,63 @@ class Answers:
         return None
 
     async def _answer(
-        self, account: StageUsage, question: _Question, parse: Callable[[str], T], partial: bool
+        self, booking: Booking, account: StageUsage, question: _Question, parse: Callable[[str], T], partial: bool
     ) -> Reply[T]:
         """Ask until an answer can be used; else take a cut one where that is allowed, else raise."""
-        tries: list[_Attempt[T]] = []
-        while not tries or self._again(tries):
-            attempt = await self._attempt(account, question, parse, tries)
-            tries.append(attempt)
-            if attempt.reply is not None:
-                break
+        tries: list[Attempt[T]] = []
+        sent = _texts(question.messages, question.schema)
+        # What is asked anew is asked at once: a kept answer to the same question would be taken for that of the batch.
+        desk = None if booking.since or self.calls.window.over(sent) else self._desk
+        if desk is not None and (answer := await self._from_batch(desk, booking.stage, account, question)):
+            tries.append(self._read(answer, sent, parse, tries, ""))
+        elif desk is not None and (found := await self._cached(question, parse)):
+            raise _ElsewhereError(found)
+        while not tries or (tries[-1].reply is None and self._again(tries)):
+            tries.append(await self._attempt(account, question, parse, tries))
         last = tries[-1]
-        reply = last.reply or _longest(tries)
-        _book(account, tries, reply)
+        reply = last.reply or longest(tries)
+        book(account, tries, reply)
         if reply is not None:
             return reply
         if partial and (cut := [a.text for a in tries if a.status == "truncated" and a.text]):
-            longest = max(cut, key=len)
+            most = max(cut, key=len)
             try:
-                value = parse(longest)
+                value = parse(most)
                 account.step("part_kept", recovered=True)
-                return Reply(value, longest, len(tries), truncated=True)
+                return Reply(value, most, len(tries), truncated=True)
             except ValueError:
                 pass
         raise AnswerError(last.status, last.reason, len(tries), last.text, passing=last.passing, too_long=last.too_long)
 
-    def _again(self, tries: Sequence[_Attempt[T]]) -> bool:
+    def _again(self, tries: Sequence[Attempt[T]]) -> bool:
         """Whether to ask once more: neither cut nor refused answers are asked for more than twice."""
         last = tries[-1]
         if last.final or len(tries) >= self.calls.settings.answer_attempts:
             return False
         return last.status == "failed" or sum(a.status == last.status for a in tries) < 2
 
+    async def _from_batch(
+        self, desk: ModelDesk, stage: str, account: StageUsage, question: _Question
+    ) -> ChatAnswer | None:
+        """The answer to a question that was set down; None where it is to be asked by an ordinary call."""
+        body = self.calls.client.chat_body(question.messages, {}, question.schema)
+        answer = await desk.chat(stage, question.key, body, _texts(question.messages, question.schema))
+        if answer is not None:
+            desk.book(account, question.key, answer.usage)
+        return answer
+
     async def _attempt(
-        self, account: StageUsage, question: _Question, parse: Callable[[str], T], tries: Sequence[_Attempt[T]]
-    ) -> _Attempt[T]:
+        self, account: StageUsage, question: _Question, parse: Callable[[str], T], tries: Sequence[Attempt[T]]
+    ) -> Attempt[T]:
         """Ask once, and judge the answer."""
         told = self._is_told(tries)
-        messages = _hinted(question.messages, tries[-1].reason) if told else question.messages
+        messages = hinted(question.messages, tries[-1].reason) if told else question.messages
         parameters = self._more_tokens(tries)
         step = "asked_with_error" if told else "asked_again" if tries else ""
-        sent = [message["content"] for message in messages]
-        if question.schema is not None:
-            sent.append(dumps(question.schema).decode())
+        sent = _texts(messages, question.schema)
 
         if over := self.calls.window.over(sent):
-            return _Attempt("", "failed", over, final=True, too_long=True, step=step)
+            return Attempt("", "failed", over, final=True, too_long=True, step=step)
 
         async def call(allowed: Mapping[str, Any]) -> ChatAnswer:
             return await self.calls.client.chat(messages, allowed, question.schema)
@@ -303,26 +303,37 @@ class Answers:
             answer = await self.calls.send(account, sent, call, parameters=parameters, repeat=bool(tries))
         except PassingError as error:
             reason = f"no answer after all repeats, last: {error}"
-            return _Attempt("", "failed", reason, final=True, passing=True, step=step)
+            return Attempt("", "failed", reason, final=True, passing=True, step=step)
         except PermanentError as error:
             return self._not_answered(error, sent, step)
+        return self._read(answer, sent, parse, tries, step)
+
+    def _read(
+        self,
+        answer: ChatAnswer,
+        sent: Sequence[str],
+        parse: Callable[[str], T],
+        tries: Sequence[Attempt[T]],
+        step: str,
+    ) -> Attempt[T]:
+        """Whether an answer can be used."""
         text = strip_reasoning(answer.text or "")
         if answer.refusal or answer.finish == "content_filter":
-            return _Attempt(text, "refused", "the model refused to answer", step=step)
+            return Attempt(text, "refused", "the model refused to answer", step=step)
         if cut := self.calls.window.silently_cut(sent, answer.usage.prompt if answer.usage else 0):
-            return _Attempt(text, "failed", cut, final=True, too_long=True, step=step)
+            return Attempt(text, "failed", cut, final=True, too_long=True, step=step)
         if answer.finish == "length":
-            return _Attempt(text, "truncated", _CUT, too_long=True, step=step)
+            return Attempt(text, "truncated", _CUT, too_long=True, step=step)
         if not text:
-            return _Attempt(text, "failed", "the answer was empty", told=True, step=step)
+            return Attempt(text, "failed", "the answer was empty", told=True, step=step)
         try:
             reply = Reply(parse(text), text, len(tries) + 1)
             return self._judged(reply, tries, step, getattr(parse, "__qualname__", ""))
         except ValueError as error:
             refused = getattr(error, "status", None) == "refused"
-            return _Attempt(text, "refused" if refused else "failed", _one_line(str(error)), told=True, step=step)
+            return Attempt(text, "refused" if refused else "failed", _one_line(str(error)), told=True, step=step)
 
-    def _judged(self, reply: Reply[T], tries: Sequence[_Attempt[T]], step: str, kind: str) -> _Attempt[T]:
+    def _judged(self, reply: Reply[T], tries: Sequence[Attempt[T]], step: str, kind: str) -> Attempt[T]:
         """A readable answer; one without the end mark that was asked for is taken when it comes a second time.
 
         An answer that was cut between two records cannot be told from a whole one otherwise. A model that does not write
@@ -331,26 +342,26 @@ class Answers:
         ends = self._ends.setdefault(kind, [0, 0])  # answers of this kind with and without end
         if not getattr(reply.value, "unended", False):
             ends[0] += 1
-            return _Attempt(reply.text, reply=reply, step=step)
+            return Attempt(reply.text, reply=reply, step=step)
         if not ends[0] and ends[1] >= ANSWERS_WITHOUT_END:
-            return _Attempt(reply.text, reply=reply, step=step)
+            return Attempt(reply.text, reply=reply, step=step)
         if before := [attempt.unended for attempt in tries if attempt.unended is not None]:
             ends[1] += 1
             longer = max([*before, reply], key=lambda each: len(each.text))
-            return _Attempt(reply.text, reply=longer, step=step)
-        return _Attempt(reply.text, "failed", "the answer breaks off", unended=reply, step=step)
+            return Attempt(reply.text, reply=longer, step=step)
+        return Attempt(reply.text, "failed", "the answer breaks off", unended=reply, step=step)
 
-    def _not_answered(self, error: PermanentError, sent: Sequence[str], step: str) -> _Attempt[T]:
+    def _not_answered(self, error: PermanentError, sent: Sequence[str], step: str) -> Attempt[T]:
         """A question that the provider turned down; asked again where others of its kind are answered."""
         if error.kind == "content_filter":
-            return _Attempt("", "refused", "the provider's content filter stopped the question", final=True, step=step)
+            return Attempt("", "refused", "the provider's content filter stopped the question", final=True, step=step)
         if error.kind == "context_length":
             reason = f"the prompt is longer than the model's context: {error}"
             final = self.calls.window.may_be_over(sent, str(error))
-            return _Attempt("", "failed", reason, final=final, too_long=True, step=step)
-        return _Attempt("", "failed", str(error), final=not self.calls.answered, step=step)
+            return Attempt("", "failed", reason, final=final, too_long=True, step=step)
+        return Attempt("", "failed", str(error), final=not self.calls.answered, step=step)
 
-    def _is_told(self, tries: Sequence[_Attempt[T]]) -> bool:
+    def _is_told(self, tries: Sequence[Attempt[T]]) -> bool:
         """Whether to tell the model what was wrong with its last answer.
 
         That is the last thing to ask, or, at temperature 0, what to do once the same useless answer has come twice. Before,
@@ -362,7 +373,7 @@ class Answers:
         same = alike and self.calls.settings.call_args.get("temperature") == 0
         return same or len(tries) == self.calls.settings.answer_attempts - 1
 
-    def _more_tokens(self, tries: Sequence[_Attempt[T]]) -> dict[str, Any]:
+    def _more_tokens(self, tries: Sequence[Attempt[T]]) -> dict[str, Any]:
         """Twice the tokens that the settings allow, after an answer was cut; nothing where they set no limit."""
         if not any(attempt.status == "truncated" for attempt in tries):
             return {}
@@ -372,32 +383,9 @@ class Answers:
         }
 
 
-def _hinted(messages: list[dict[str, str]], reason: str) -> list[dict[str, str]]:
-    """The conversation, with what was wrong with the last answer."""
-    last = messages[-1]
-    return [*messages[:-1], {**last, "content": last["content"] + _HINT.format(reason=reason)}]
-
-
-def _longest(tries: Sequence[_Attempt[T]]) -> Reply[T] | None:
-    """The longest of answers that lacked nothing but their end mark."""
-    unended = [attempt.unended for attempt in tries if attempt.unended is not None]
-    return max(unended, key=lambda reply: len(reply.text)) if unended else None
-
-
-def _book(account: StageUsage, tries: Sequence[_Attempt[T]], reply: Reply[T] | None) -> None:
-    """Book which steps of the ladder a question came to, and the one that brought its answer."""
-    mended = reply is not None and getattr(reply.value, "mended", False)
-    if mended or tries[0].told:
-        account.step("mended", recovered=bool(mended))
-    for step in dict.fromkeys(attempt.step for attempt in tries if attempt.step):
-        account.step(step, recovered=reply is not None and tries[-1].step == step)
-
-
-def copied(error: AnswerError) -> AnswerError:
-    """The same error for another question: one that is raised twice would keep both of its tracebacks."""
-    return AnswerError(
-        error.status, error.reason, error.attempts, error.answer, passing=error.passing, too_long=error.too_long
-    )
+def _texts(messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any] | None) -> list[str]:
+    """What counts as the prompt."""
+    return [message["content"] for message in messages] + ([] if schema is None else [dumps(schema).decode()])
 
 
 def _made_since(found: _Found[Any] | None, since: float) -> bool:

@@ -200,6 +200,37 @@ class Budget:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_wake, future)
 
+    def reserve_now(self, estimate: Estimate) -> Ticket | None:
+        """Spend what a question may cost that is answered much later; see :meth:`correct`.
+
+        Returns:
+            A ticket, which is not to be settled; None where it does not fit.
+
+        Raises:
+            UnknownPrice: As :meth:`reserve`.
+        """
+        if self.usd is not None:
+            require_price(estimate)
+        with self._lock:
+            ticket = None if self.whole and self.refused else self._ticket(estimate)
+            if ticket is None or ticket.limited:
+                return None
+            self.spent_tokens += ticket.tokens
+            self.spent_usd += ticket.usd
+            return ticket
+
+    def correct(self, ticket: Ticket, tokens: int | None, usd: float | None) -> None:
+        """Replace what :meth:`reserve_now` spent by what was used; None: not known, it stays."""
+        with self._lock:
+            self.spent_tokens += 0 if tokens is None else tokens - ticket.tokens
+            self.spent_usd += 0.0 if usd is None else usd - ticket.usd
+
+    def reached_by(self, estimate: Estimate) -> BudgetReached:
+        """Note that a question was not sent; returns what to raise."""
+        with self._lock:
+            self._refuse()
+            return BudgetReached(self._told(estimate))
+
     def _refuse(self) -> None:
         self.refused += 1
         if self.part_of is not None:

@@ -232,6 +232,18 @@ class ModelCalls:
         self._end_silence()
         await self.client.close()
 
+    def set_down(self, texts: Sequence[str], price: float) -> tuple[Estimate, list[Budget]]:
+        """What a question may cost that travels in a batch, and what it is charged to.
+
+        Args:
+            texts: The prompt.
+            price: Price of a question in a batch, as a share of that of a call.
+        """
+        size = self._size(texts)
+        usual = self._estimate(size, {})
+        prices = (None if usd is None else usd * price for usd in (usual.input_usd, usual.output_usd))
+        return Estimate(usual.model, usual.prompt, usual.completion, *prices), size.budgets
+
     def _check(self) -> None:
         if self._broken is not None:
             raise GatewayError(str(self._broken), passing=self._broken.passing)

@@ -112,6 +112,16 @@ class Client(Protocol):
         """
         ...
 
+    def chat_body(
+        self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """The body by which :meth:`chat` asks, in OpenAI's form, for a file of questions."""
+        ...
+
+    def embed_body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
+        """The body by which :meth:`embed` asks, in OpenAI's form, for a file of questions."""
+        ...
+
     async def close(self) -> None:
         """Close connections."""
         ...

@@ -78,15 +78,24 @@ class DirectClient:
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
     ) -> ChatAnswer:
         """See :class:`graphrag_assets.llm.clients.Client`."""
-        body = self._body(parameters, messages=messages, stream=None)
-        if schema is not None:
-            body["response_format"] = response_format(schema)
-        return _chat_answer(await self._json("/chat/completions", body))
+        return chat_answer(await self._json("/chat/completions", self.chat_body(messages, parameters, schema)))
 
     async def embed(self, texts: Sequence[str], kind: str) -> VectorAnswer:
         """See :class:`graphrag_assets.llm.clients.Client`."""
-        body = self._body({}, input=[clean(text) for text in texts], encoding_format="base64")
-        return _vector_answer(await self._json("/embeddings", body))
+        return vector_answer(await self._json("/embeddings", self.embed_body(texts, kind)))
+
+    def chat_body(
+        self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """See :class:`graphrag_assets.llm.clients.Client`."""
+        body = self._body(parameters, messages=messages, stream=None)
+        if schema is not None and "response_format" not in self._left_out:
+            body["response_format"] = response_format(schema)
+        return body
+
+    def embed_body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
+        """See :class:`graphrag_assets.llm.clients.Client`."""
+        return self._body({}, input=[clean(text) for text in texts], encoding_format="base64")
 
     async def stream(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], end: StreamEnd
@@ -97,7 +106,7 @@ class DirectClient:
             try:
                 async with self._post("/chat/completions", body, streamed=True) as response:
                     if response.content_type == "application/json":  # a server that does not stream
-                        answer = _chat_answer(_parse(await response.read()))
+                        answer = chat_answer(_parse(await response.read()))
                         end.finish, end.usage = answer.finish, answer.usage
                         end.refused = answer.refusal is not None
                         yield answer.text or ""
@@ -183,7 +192,7 @@ class DirectClient:
                 allow_redirects=False,
             ) as response:
                 if response.status != 200:
-                    raise self._refused(response.status, response.headers, await response.read())
+                    raise refused(response.status, response.headers, await response.read(), self._endpoint.secrets)
                 yield response
         except aiohttp.ConnectionTimeoutError:
             raise PassingError("unreachable", f"no connection within {timeout.connect:g} s") from None
@@ -210,36 +219,33 @@ class DirectClient:
             self._session = aiohttp.ClientSession(
                 connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar()
             )
-            self._proxy = _proxy(self._endpoint.base or "")
+            self._proxy = proxy_of(self._endpoint.base or "")
         return self._session
 
-    def _refused(self, status: int, headers: Mapping[str, str], data: bytes) -> CallError:
-        """The error that an answer without success means; its body may be JSON of several shapes, HTML or nothing."""
-        message, code, parameter = "", "", ""
-        try:
-            body = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            body = None
-        if isinstance(body, list) and body:
-            body = body[0]
-        if isinstance(body, dict):
-            detail = body.get("error", body)
-            if isinstance(detail, dict):
-                message = str(detail.get("message") or detail.get("detail") or "")
-                code = str(detail.get("code") or detail.get("type") or "")
-                parameter = str(detail.get("param") or "")
-            else:
-                message = str(detail)
-        return classify(
-            status,
-            redact(message, self._endpoint.secrets),
-            code=redact(code),
-            parameter=parameter,
-            retry_after=retry_after(headers),
-        )
+
+def refused(status: int, headers: Mapping[str, str], data: bytes, secrets: Sequence[str]) -> CallError:
+    """The error that an answer without success means; its body may be JSON of several shapes, HTML or nothing."""
+    message, code, parameter = "", "", ""
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        body = None
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, dict):
+        detail = body.get("error", body)
+        if isinstance(detail, dict):
+            message = str(detail.get("message") or detail.get("detail") or "")
+            code = str(detail.get("code") or detail.get("type") or "")
+            parameter = str(detail.get("param") or "")
+        else:
+            message = str(detail)
+    return classify(
+        status, redact(message, secrets), code=redact(code), parameter=parameter, retry_after=retry_after(headers)
+    )
 
 
-def _proxy(base: str) -> str | None:
+def proxy_of(base: str) -> str | None:
     """The proxy of the environment for this address, looked up once instead of at each request."""
     parts = urlsplit(base)
     if proxy_bypass(parts.netloc):
@@ -271,7 +277,8 @@ def _usage(body: Mapping[str, Any]) -> TokenUsage | None:
     )
 
 
-def _chat_answer(body: Mapping[str, Any]) -> ChatAnswer:
+def chat_answer(body: Mapping[str, Any]) -> ChatAnswer:
+    """The answer in a body of /chat/completions; PassingError where there is none."""
     try:
         choice = body["choices"][0]
         message = choice["message"]
@@ -282,7 +289,8 @@ def _chat_answer(body: Mapping[str, Any]) -> ChatAnswer:
         raise PassingError("bad_body", "the answer holds no message", 200) from None
 
 
-def _vector_answer(body: Mapping[str, Any]) -> VectorAnswer:
+def vector_answer(body: Mapping[str, Any]) -> VectorAnswer:
+    """The vectors in a body of /embeddings; PassingError where there are none."""
     try:
         items = sorted(body["data"], key=lambda item: int(item["index"]))
         return VectorAnswer([_vector(item["embedding"]) for item in items], _usage(body))

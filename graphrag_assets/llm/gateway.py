@@ -2,7 +2,9 @@
 
 A question goes through these, each in a module of its own::
 
-    Gateway.ask -> answers (cache, equal questions in flight, validation, asking again)
+    Gateway.ask -> asker   (the model of the stage, then its fallbacks)
+                -> answers (cache, equal questions in flight, validation, asking again)
+                -> the desk, where the model has a batch API (many questions as one file, for half the price)
                 -> calls   (limits, slots, repeats after failures, fail-fast, accounts)
                 -> a client (direct: HTTP to OpenAI-compatible endpoints; through_litellm: all others)
 
@@ -16,14 +18,19 @@ import itertools
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Literal, Protocol, Self, TypeVar
 
-from graphrag_assets.indexing.asking import AnswerError, Ask, Message, Reply
+from graphrag_assets.indexing.asking import AnswerError, Ask, Message
 from graphrag_assets.llm.answers import Answers, Booking
-from graphrag_assets.llm.budget import Budget, BudgetReached
+from graphrag_assets.llm.asker import Asker
+from graphrag_assets.llm.batching.desk import Desk
+from graphrag_assets.llm.batching.model_desk import CHAT, EMBEDDINGS, ModelDesk
+from graphrag_assets.llm.batching.records import Records, records_path
+from graphrag_assets.llm.batching.waiting import waits
+from graphrag_assets.llm.budget import Budget
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import StreamEnd, Vector
@@ -81,6 +88,8 @@ class Gateway:
         must_keep: Whether to stop where the disk of the cache is full.
         cached: Whether answers are taken from the cache and kept there, where the settings have one.
         anew: Stages whose answers are asked for anew, with the moment before which those that are kept count as none.
+        batches: Whether questions to a model with ``batch_api`` travel in batches: the caller ends well where the run
+            has to wait for them (:class:`graphrag_assets.llm.batching.waiting.BatchPending`).
     """
 
     def __init__(
@@ -92,6 +101,7 @@ class Gateway:
         must_keep: bool = False,
         cached: bool = True,
         anew: Mapping[str, float] | None = None,
+        batches: bool = False,
     ) -> None:
         self._workspace = workspace
         self._must_keep = must_keep
@@ -104,6 +114,9 @@ class Gateway:
         self._slots = asyncio.Semaphore(settings.concurrent_requests)
         self._cache = AnswerCache(None)
         self._ledger: Ledger | None = None
+        self._batches = batches and workspace.settings.cache.enabled
+        self._desk: Desk | None = None
+        self._desks: list[ModelDesk] = []
         self._answers: dict[str, Answers] = {}
         self._vectors: dict[str, Vectors] = {}
         self._calls: dict[str, ModelCalls] = {}
@@ -117,12 +130,19 @@ class Gateway:
             self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
         if self._workspace.settings.cache.enabled and self._run is not None:
             self._ledger = Ledger(self._cache, self._workspace.uri(self._workspace.settings.storage.base), self._run)
+        if self._batches:
+            place = self._workspace.uri(self._workspace.settings.storage.base)
+            self._desk = Desk(Records(records_path(self._workspace)), self._cache, place, wait=waits())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Write what is left of the cache, close connections."""
+        if self._desk is not None:
+            await self._desk.close()
+        for desk in self._desks:
+            await desk.close()
         for calls in self._calls.values():
             await calls.close()
         await asyncio.to_thread(self._cache.close)
@@ -145,7 +165,7 @@ class Gateway:
         models = list(fallbacks(self._workspace.settings.completion_models, model_id))
         self._chat(model_id)
         kept = FailedAnswers(folder_of(self._workspace)) if self._run is not None else None
-        return _Asker(self._chat, models, booking, kept)
+        return Asker(self._chat, models, booking, kept, self._desk)
 
     async def chat_stream(self, stage: str, model_id: str, messages: Sequence[Message]) -> AsyncGenerator[str]:
         """Ask a chat model and yield its answer as it is written, without reasoning text; one that is kept comes at once.
@@ -229,7 +249,8 @@ class Gateway:
             GatewayError: Some texts could not be embedded, after all repeats; vectors so far are kept in the cache.
         """
         booking = Booking(stage, self._account(stage), self._ledger)
-        return await self._embedding(model_id).embed(booking, texts, kind, rows)
+        with self._desk.at_work() if self._desk is not None else nullcontext():
+            return await self._embedding(model_id).embed(booking, texts, kind, rows)
 
     def dimension(self, model_id: str) -> int | None:
         """Numbers in a vector of an embedding model; None where it is not known before the first call."""
@@ -289,7 +310,7 @@ class Gateway:
         if model_id not in self._answers:
             settings = self._workspace.settings.completion_model(model_id)
             calls = self._connect(f"completion_models.{model_id}", settings, completes=True)
-            self._answers[model_id] = Answers(calls, self._cache)
+            self._answers[model_id] = Answers(calls, self._cache, self._desk_of(calls, CHAT))
         return self._answers[model_id]
 
     def _embedding(self, model_id: str) -> Vectors:
@@ -298,8 +319,17 @@ class Gateway:
             if settings is None:
                 raise GatewayError("settings: embedding_models has no entry; the embedded model serves in its place")
             calls = self._connect(f"embedding_models.{model_id}", settings, completes=False)
-            self._vectors[model_id] = Vectors(calls, self._cache, packing(calls, self._workspace))
+            desk = self._desk_of(calls, EMBEDDINGS)
+            self._vectors[model_id] = Vectors(calls, self._cache, packing(calls, self._workspace), desk)
         return self._vectors[model_id]
+
+    def _desk_of(self, calls: ModelCalls, path: str) -> ModelDesk | None:
+        """Where questions to a model wait for a batch; None where it has no batch API, or this run uses none."""
+        settings = calls.settings.batch_api
+        if self._desk is None or settings is None:
+            return None
+        self._desks.append(ModelDesk(self._desk, calls, settings, path))
+        return self._desks[-1]
 
     def _connect(self, entry: str, settings: ModelSettings, *, completes: bool) -> ModelCalls:
         share = 1.0 if settings.model_provider in _TIKTOKEN else _FOREIGN_WINDOW
@@ -347,108 +377,6 @@ def packing(calls: ModelCalls, workspace: Workspace, count: Callable[[str], int]
         window=max(1, min(window, embed_text.batch_max_tokens)),
         count=count or _counter(workspace.settings.chunking.encoding_model),
     )
-
-
-class _Asker:
-    """An :class:`Ask` for one stage and one model, and those that are asked where it has no usable answer.
-
-    Args:
-        answers: Finds the answers of an entry.
-        models: Ids of the entries, in order.
-        booking: Where questions are booked.
-        failed: Where answers that could not be used are kept.
-    """
-
-    def __init__(
-        self, answers: Callable[[str], Answers], models: Sequence[str], booking: Booking, failed: FailedAnswers | None
-    ) -> None:
-        self._answers = answers
-        self._models = models
-        self._booking = booking
-        self._failed = failed
-
-    async def __call__(
-        self,
-        messages: Sequence[Message],
-        parse: Callable[[str], T],
-        *,
-        schema: Mapping[str, Any] | None = None,
-        row: str = "",
-        partial: bool = False,
-        smaller: bool = False,
-    ) -> Reply[T]:
-        """See :class:`graphrag_assets.indexing.asking.Ask`."""
-        first, *others = self._models
-        try:
-            return await self._answers(first).ask(
-                self._booking, messages, parse, schema=schema, row=row, partial=partial and not others, smaller=smaller
-            )
-        except AnswerError as error:
-            if smaller and error.too_long:  # the caller goes on with less, and tells whether that helped
-                self._booking.account.tried["smaller_input"] += 1
-                self._booking.account.failed -= 1
-                raise
-            last = error
-        for model_id in others:
-            try:
-                return await self._other(model_id, messages, parse, schema, row, partial and model_id == others[-1])
-            except AnswerError as error:
-                reason = f"{last.reason}; fallback {model_id}: {error.reason}"
-                attempts, answer = last.attempts + error.attempts, error.answer or last.answer
-                last = AnswerError(
-                    error.status,
-                    reason,
-                    attempts,
-                    answer,
-                    passing=last.passing or error.passing,
-                    too_long=error.too_long,
-                )
-        if (earlier := await self._earlier(messages, parse, schema)) is not None:
-            words = "%s: the earlier answer for %s stays, since none that is new can be used: %s"
-            logger.warning(words, self._booking.stage, row or "a question", last)
-            return earlier
-        if self._failed is not None:
-            await asyncio.to_thread(
-                self._failed.keep, self._booking.stage, row, self._answers(self._models[-1]).model, last
-            )
-        raise last
-
-    async def _earlier(
-        self, messages: Sequence[Message], parse: Callable[[str], T], schema: Mapping[str, Any] | None
-    ) -> Reply[T] | None:
-        """The answer that there was, where it was asked anew in vain: it is better than none."""
-        if not self._booking.since:
-            return None
-        _, earlier = await self._answers(self._models[0]).known(messages, parse, schema)
-        return earlier
-
-    async def _other(
-        self,
-        model_id: str,
-        messages: Sequence[Message],
-        parse: Callable[[str], T],
-        schema: Mapping[str, Any] | None,
-        row: str,
-        partial: bool,
-    ) -> Reply[T]:
-        """Ask a fallback model; its answers are its own, in the cache and in the ledger."""
-        account = self._booking.account
-        try:
-            answers = self._answers(model_id)
-            reply = await answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
-        except BudgetReached:
-            raise
-        except GatewayError as error:
-            account.step("fallback", recovered=False)
-            account.failed += 1  # as for one that is asked
-            raise AnswerError("failed", f"it cannot be used: {error}", 0) from error
-        except AnswerError:
-            account.step("fallback", recovered=False)
-            raise
-        finally:
-            account.failed -= 1  # that of the model before
-        account.step("fallback", recovered=True)
-        return reply
 
 
 def _counter(encoding: str, share: float = 1.0) -> Callable[[str], int]:

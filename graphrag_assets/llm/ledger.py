@@ -26,13 +26,13 @@ TABLES = (
     "create table if not exists calls (answer blob not null, place text not null, stage text not null, "
     "row text not null, model text not null, prompt text not null, turn integer not null, prompt_tokens integer, "
     "completion_tokens integer, usd real, seconds real, attempts integer not null, made real, at real not null, "
-    "run text not null, cached integer not null, status text not null)",
+    "run text not null, cached integer not null, status text not null, batched integer not null default 0)",
     "create unique index if not exists taken on calls (answer, place, stage, row) where cached",
     "create index if not exists calls_at on calls (at)",
 )
 
 _INSERT = (
-    "insert into calls values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (answer, place, stage, row) "
+    "insert into calls values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (answer, place, stage, row) "
     "where cached do update set at = excluded.at, run = excluded.run, prompt = excluded.prompt, turn = excluded.turn"
 )
 
@@ -61,6 +61,7 @@ class Call(NamedTuple):
         run: Run of the index.
         cached: Whether it was taken from the cache, and so not paid for again.
         status: ok, or failed, truncated, refused.
+        batched: Whether the answer travelled in a batch of the provider, at the price of batches.
     """
 
     answer: bytes
@@ -80,6 +81,7 @@ class Call(NamedTuple):
     run: str
     cached: bool
     status: str
+    batched: bool = False
 
     def as_row(self) -> dict[str, Any]:
         """The row of the table ``calls``, with the ids of all rows that it served as ``served``."""
@@ -95,7 +97,8 @@ def _moment(seconds: float) -> datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-#: What the making of an answer took: time, tokens of prompt and answer, price, seconds, attempts; kept with the answer.
+#: What the making of an answer took: time, tokens of prompt and answer, price, seconds, attempts, and whether it came by a
+#: batch where it did; kept with the answer.
 Making = Sequence[Any]
 
 _UNKNOWN: Making = (None, None, None, None, None, 0)
@@ -111,6 +114,7 @@ def making(used: StageUsage) -> Making:
         None if used.unpriced_calls else round(used.priced_usd, 10),
         round(used.seconds, 4),
         used.calls,
+        *([True] if used.batched else []),
     )
 
 
@@ -145,7 +149,7 @@ class Ledger:
         self._note(about, answer, made or _UNKNOWN, cached=True, status="ok")
 
     def _note(self, about: About, answer: bytes, made: Making, *, cached: bool, status: str) -> None:
-        when, prompt_tokens, completion_tokens, usd, seconds, attempts = made
+        when, prompt_tokens, completion_tokens, usd, seconds, attempts, *batched = made
         self.notes.note(
             Call(
                 answer,
@@ -165,6 +169,7 @@ class Ledger:
                 self.run,
                 cached,
                 status,
+                bool(batched and batched[0]),
             )
         )
 
@@ -210,6 +215,12 @@ def create(connection: sqlite3.Connection) -> None:
     """Make the table where it is missing, as in a file of an earlier release."""
     for statement in TABLES:
         connection.execute(statement)
+    if "batched" not in {row[1] for row in connection.execute("pragma table_info(calls)")}:
+        try:
+            connection.execute("alter table calls add column batched integer not null default 0")
+        except sqlite3.OperationalError as error:
+            if "duplicate" not in str(error):  # another process was faster
+                raise
 
 
 def read_calls(path: Path, place: str, since: float = 0.0) -> list[Call]:
@@ -228,7 +239,7 @@ def read_calls(path: Path, place: str, since: float = 0.0) -> list[Call]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
             rows = connection.execute("select * from calls where at >= ? and place = ? order by rowid", [since, place])
-            return [Call._make((*row[:15], bool(row[15]), row[16])) for row in rows]
+            return [Call._make((*row[:15], bool(row[15]), row[16], bool(row[17:] and row[17]))) for row in rows]
     except sqlite3.Error:
         return []
 

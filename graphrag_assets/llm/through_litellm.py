@@ -66,9 +66,9 @@ class LiteLLMClient:
         self._base64 = model.model_provider in _BASE64
         self._structured = True
         self._opened = False
-        self._parameters = parameters(model).keys()
+        self._parameters = parameters(model)
         self._left_out: set[str] = set()
-        name = model.azure_deployment_name or model.model
+        self._name = name = model.azure_deployment_name or model.model
         self._call: dict[str, Any] = {
             **parameters(model),
             "model": f"{model.model_provider}/{name}",
@@ -142,6 +142,24 @@ class LiteLLMClient:
             del call["encoding_format"]
             return _vector_answer(await self._send("aembedding", call))
 
+    def chat_body(
+        self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """See :class:`graphrag_assets.llm.clients.Client`."""
+        body = {"model": self._name, **self._parameters, **parameters, "messages": _clean_messages(messages)}
+        if schema is not None and self._structured:
+            body["response_format"] = response_format(schema)
+        return {name: value for name, value in body.items() if name not in self._left_out}
+
+    def embed_body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
+        """See :class:`graphrag_assets.llm.clients.Client`."""
+        body = {"model": self._name, **self._parameters, "input": [clean(text) for text in texts]}
+        if self._provider in INPUT_TYPES:
+            body["input_type"] = INPUT_TYPES[self._provider][kind]
+        if self._base64:
+            body["encoding_format"] = "base64"
+        return {name: value for name, value in body.items() if name not in self._left_out}
+
     async def close(self) -> None:
         """See :class:`graphrag_assets.llm.clients.Client`; connections are shared, so the last client closes them."""
         if not self._opened:
@@ -180,7 +198,7 @@ class LiteLLMClient:
         """Leave out the parameter that a refusal blames from now on; False where it blames none of the entry's."""
         if error.kind != "bad_request":
             return False
-        name = blamed(error, self._parameters & call.keys())
+        name = blamed(error, self._parameters.keys() & call.keys())
         if name is None:
             return False
         if name not in self._left_out:
@@ -188,6 +206,20 @@ class LiteLLMClient:
             logger.warning(words, self._endpoint.entry, name)
         self._left_out.add(name)
         return True
+
+    async def manage(self, function: str, **arguments: Any) -> Any:
+        """One of LiteLLM's functions for files and batches, with the address and the key of the entry.
+
+        Args:
+            function: Such as acreate_batch.
+            arguments: Its arguments.
+
+        Raises:
+            CallError: As of a call.
+        """
+        names = ("api_base", "api_key", "api_version", "timeout", "extra_headers", "max_retries")
+        own = {name: self._call[name] for name in names if name in self._call}
+        return await self._send(function, {"custom_llm_provider": self._provider, **own, **arguments})
 
     def _mapped(self, error: Exception) -> CallError:
         """Our error for one of LiteLLM's; told apart by status and class name, which all providers share."""

@@ -32,6 +32,7 @@ class StageUsage:
         seconds: Time spent waiting for answers, summed over calls.
         tried: How many questions came to each step of the ladder (:data:`LADDER`).
         recovered: How many of them got their answer there.
+        batched: How many of the calls travelled in a batch of the provider.
     """
 
     calls: int = 0
@@ -46,6 +47,7 @@ class StageUsage:
     seconds: float = 0.0
     tried: Counter[str] = field(default_factory=Counter)
     recovered: Counter[str] = field(default_factory=Counter)
+    batched: int = 0
 
     @property
     def usd(self) -> float | None:
@@ -103,6 +105,7 @@ class StageUsage:
             "unpriced_calls": self.unpriced_calls,
             "seconds": round(self.seconds, 3),
             "ladder": self.ladder,
+            "batched": self.batched,
         }
 
 

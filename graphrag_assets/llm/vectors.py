@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from graphrag_assets.llm.answers import Booking
+from graphrag_assets.llm.batching.model_desk import ModelDesk
 from graphrag_assets.llm.cache import AnswerCache, vector_keys
 from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.clients import INPUT_TYPES, Vector, VectorAnswer
 from graphrag_assets.llm.errors import CallError, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.ledger import SEVERAL, About, making
 from graphrag_assets.llm.usage import StageUsage
+from graphrag_assets.llm.windows import pool, windows
 
 #: Text that is embedded to learn how many numbers a vector of an unknown model has.
 _PROBE = "dimension"
@@ -80,10 +81,12 @@ class Vectors:
         calls: The model.
         cache: Vectors of earlier runs.
         packing: How texts travel.
+        desk: Where texts wait for a batch of the provider; None: they are sent at once.
     """
 
-    def __init__(self, calls: ModelCalls, cache: AnswerCache, packing: Packing) -> None:
+    def __init__(self, calls: ModelCalls, cache: AnswerCache, packing: Packing, desk: ModelDesk | None = None) -> None:
         self.calls = calls
+        self._desk = desk
         self._cache = cache
         self._packing = packing
         declared = calls.settings.call_args.get("dimensions")
@@ -191,7 +194,8 @@ class Vectors:
                     del self._flights[key]
                 flight.set_result(result)
         for key, flight in others.items():
-            done = await asyncio.shield(flight)
+            with self._desk.idle() if self._desk is not None else nullcontext():
+                done = await asyncio.shield(flight)
             if key in done:
                 request.account.cached += 1
                 result[key] = done[key]
@@ -199,6 +203,10 @@ class Vectors:
 
     async def _embed_mine(self, request: _Request, missing: dict[bytes, str], result: dict[bytes, Vector]) -> None:
         """Send texts in batches; every batch that succeeds is kept, even where another one fails."""
+        if self._desk is not None and request.kind == "document":
+            await self._from_batch(self._desk, request, missing, result)
+            result |= await self._stored([key for key in missing if key not in result])
+            missing = {key: text for key, text in missing.items() if key not in result}
         tasks: list[asyncio.Task[None]] = []
         try:
             for batch in self._batches(missing):
@@ -221,6 +229,36 @@ class Vectors:
             f"{first}; run again (vectors so far are kept)",
             passing=first.passing,
         ) from None
+
+    async def _from_batch(
+        self, desk: ModelDesk, request: _Request, missing: dict[bytes, str], result: dict[bytes, Vector]
+    ) -> None:
+        """Set texts down for a batch of the provider, window by window, and take the vectors that come of it."""
+        texts = [_Text(key, self._pieces(sent)) for key, sent in missing.items()]
+        keys = {text.key: [_piece_key(text, number) for number in range(len(text.pieces))] for text in texts}
+        pieces = {key: text.pieces[n][0] for text in texts for n, key in enumerate(keys[text.key])}
+        answers = await desk.vectors(request.booking.stage, request.kind, pieces)
+        if answers:
+            size = len(next(iter(answers.values())).vectors[0])
+            await self._settle_dimension(request.account, size, request.kind)
+        for text in texts:
+            used = StageUsage()
+            for number, key in enumerate(keys[text.key]):
+                if (answer := answers.get(key)) is None:
+                    continue
+                with suppress(PassingError):
+                    _check(answer, 1, self._dimension)
+                    text.vectors[number] = answer.vectors[0]
+                desk.book(used, key, answer.usage)
+            whole = len(text.vectors) == len(text.pieces)
+            request.account.add(used)
+            if request.booking.ledger is not None and used.calls:
+                about = self._about(request, [text.key])
+                request.booking.ledger.asked(about, digest_of([text.key]), making(used), "ok" if whole else "failed")
+            if whole:
+                vector = pool([text.vectors[i] for i in range(len(text.pieces))], [tokens for _, tokens in text.pieces])
+                result[text.key] = vector
+                self._cache.put_vectors({text.key: vector.tobytes()}, request.booking.stage)
 
     def _batches(self, missing: dict[bytes, str]) -> Iterator[_Batch]:
         """Pieces of texts in calls of at most so many texts and tokens."""
@@ -344,52 +382,16 @@ def _rows_of(keys: Mapping[str, bytes], texts: Sequence[str], rows: Sequence[str
     return found
 
 
+def _piece_key(text: _Text, number: int) -> bytes:
+    """Key of one window of a text, or of the text where it is one."""
+    if len(text.pieces) == 1:
+        return text.key
+    return hashlib.sha256(text.key + f"window {number} of {len(text.pieces)}".encode()).digest()
+
+
 def digest_of(keys: Sequence[bytes]) -> bytes:
     """One key for several vectors."""
     return hashlib.sha256(b"".join(keys)).digest()
-
-
-def windows(text: str, limit: int, count: Callable[[str], int]) -> list[tuple[str, int]]:
-    """Cut a text into parts of about equal length, at white space where there is some.
-
-    Args:
-        text: Any text.
-        limit: Most tokens of a part.
-        count: Counts tokens.
-
-    Returns:
-        Parts that make up the text without overlap, with their tokens; blank parts are left out. A part that cannot be
-        cut further (one character) may exceed the limit.
-    """
-    tokens = count(text)
-    if tokens <= limit or len(text) < 2:
-        return [(text, tokens)] if text.strip() else []
-    parts = -(-tokens // limit)
-    cuts = [0]
-    for i in range(1, parts):
-        cuts.append(max(cuts[-1], _near_space(text, i * len(text) // parts, len(text) // parts // 5)))
-    cuts.append(len(text))
-    pieces = [text[a:b] for a, b in pairwise(cuts) if b > a]
-    if len(pieces) == 1:
-        pieces = [text[: len(text) // 2], text[len(text) // 2 :]]
-    return [part for piece in pieces for part in windows(piece, limit, count)]
-
-
-def pool(vectors: Sequence[Vector], weights: Sequence[int]) -> Vector:
-    """Mean of the vectors of a text's windows, weighted by their tokens, at unit length; zeros stay zeros."""
-    mean = vectors[0].astype(np.float64)
-    if len(vectors) > 1:
-        mean = np.average(np.asarray(vectors, dtype=np.float64), axis=0, weights=np.maximum(weights, 1))
-    length = math.sqrt(float(mean @ mean))
-    return (mean / length if length > 0 else mean).astype(np.float32)
-
-
-def _near_space(text: str, at: int, reach: int) -> int:
-    """The position after the last white space within reach before a position, else the position itself."""
-    for position in range(at, max(at - reach, 1), -1):
-        if text[position - 1].isspace():
-            return position
-    return at
 
 
 def _most_tokens(text: str) -> int:

@@ -90,7 +90,8 @@ class Supposing:
         """Where a stage is booked."""
         if name not in self.stages:
             model = f"{calls.settings.model_provider}/{calls.settings.model}"
-            self.stages[name] = StagePlan(name, model, calls.facts)
+            in_batches = calls.settings.batch_api if self.workspace.settings.cache.enabled else None
+            self.stages[name] = StagePlan(name, model, calls.facts, batch_api=in_batches)
         return self.stages[name]
 
     def size(self, messages: Sequence[Message]) -> tuple[int, bool]:

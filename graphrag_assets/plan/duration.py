@@ -9,11 +9,13 @@ from graphrag_assets.plan.figures import StagePlan
 from graphrag_assets.settings import ModelSettings, Workspace
 
 
-def seconds_of(stages: Sequence[StagePlan], workspace: Workspace) -> float:
+def seconds_of(stages: Sequence[StagePlan], workspace: Workspace) -> float | None:
     """Seconds that the calls would take: one stage after the other, each at the pace that slots and limits allow.
 
-    What this machine computes in between is not counted.
+    What this machine computes in between is not counted. None where a provider answers in batches: it takes its time.
     """
+    if any(stage.by_batch for stage in stages):
+        return None
     settings = workspace.settings
     entries: dict[str, ModelSettings] = {
         f"{model.model_provider}/{model.model}": model

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag_assets.llm.prices import ModelFacts
+from graphrag_assets.settings import BatchApiSettings
 
 #: Shares by which an estimate without history, and one with it, may be off either way.
 WIDE, NARROW = 0.5, 0.25
@@ -30,6 +31,7 @@ class StagePlan:
         exact: Whether calls and prompt tokens are counted on the very prompts that would be sent.
         learnt: Whether past calls tell how long answers are.
         seconds: Time that the calls would take one after the other.
+        batch_api: How questions to the model travel in batches of the provider; None: they do not.
     """
 
     stage: str
@@ -42,6 +44,12 @@ class StagePlan:
     exact: bool = True
     learnt: bool = False
     seconds: float = 0.0
+    batch_api: BatchApiSettings | None = None
+
+    @property
+    def by_batch(self) -> bool:
+        """Whether the questions would travel in a batch of the provider."""
+        return self.batch_api is not None and self.calls >= self.batch_api.min_requests
 
     @property
     def usd(self) -> float | None:
@@ -53,7 +61,8 @@ class StagePlan:
             return 0.0
         if self.facts.input_usd is None or self.facts.output_usd is None:
             return None
-        return prompt * self.facts.input_usd + completion * self.facts.output_usd
+        share = self.batch_api.price if self.batch_api is not None and self.by_batch else 1.0
+        return (prompt * self.facts.input_usd + completion * self.facts.output_usd) * share
 
     def bounds(self) -> dict[str, list[float | None]]:
         """Least and greatest value of each figure; both are equal where it is exact."""
@@ -87,7 +96,8 @@ class StagePlan:
                 "completion_tokens": (nothing and self.exact) or "embedding" in self.stage,
             },
             "range": self.bounds(),
-            "seconds": round(self.seconds, 1),
+            "seconds": None if self.by_batch else round(self.seconds, 1),
+            "by_batch": self.by_batch,
         }
 
 
@@ -106,7 +116,7 @@ class Plan:
         batches: Batches that would be materialized.
         stages: What each stage would ask; those that would ask nothing as well.
         work: Stages that would be computed.
-        seconds: Time expected at the configured limits.
+        seconds: Time expected at the configured limits; None: not known, since a provider takes its time for batches.
         notes: What else a reader should know.
         nothing: Whether there is nothing to do.
     """
@@ -117,7 +127,7 @@ class Plan:
     batches: int
     stages: list[StagePlan]
     work: list[str]
-    seconds: float
+    seconds: float | None
     notes: list[str] = field(default_factory=list)
     nothing: bool = False
 
@@ -143,7 +153,7 @@ class Plan:
             "usd": _rounded(self.usd),
             "usd_range": [_rounded(total([bound[side] for bound in bounds])) for side in (0, 1)],
             "unpriced": sorted({stage.model for stage in self.stages if stage.usd is None}),
-            "seconds_estimated": round(self.seconds, 1),
+            "seconds_estimated": None if self.seconds is None else round(self.seconds, 1),
             "work": self.work,
             "notes": self.notes,
         }

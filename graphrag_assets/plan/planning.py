@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +29,7 @@ from graphrag_assets.automation.plan import Work, last_inventory, missing_work
 from graphrag_assets.ids import digest
 from graphrag_assets.input.folder import require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
+from graphrag_assets.llm.batching.records import Records, records_path
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.embeddings import DEFAULT_EMBEDDED
 from graphrag_assets.llm.gateway import packing
@@ -140,6 +141,7 @@ class _Planner:
         if any(not stage.facts.input_usd and stage.usd is None for stage in stages.values()):
             self.notes.append("the price of a model is not known: set its prices in the entry to have it counted")
         listed = self._in_order(stages)
+        self._tell_of_batches(listed)
         return Plan(
             method,
             self._documents(),
@@ -151,6 +153,21 @@ class _Planner:
             self.notes,
             self.work.nothing,
         )
+
+    def _tell_of_batches(self, stages: Sequence[StagePlan]) -> None:
+        windows = {stage.batch_api.completion_window for stage in stages if stage.by_batch and stage.batch_api}
+        if windows:
+            self.notes.append(
+                "questions travel in batches of the provider, one after the other for each turn of a conversation, each "
+                f"stage and each level of reports; each is answered within {' or '.join(sorted(windows))}, when is not known"
+            )
+        place = self.workspace.uri(self.workspace.settings.storage.base)
+        flights = [f for f in Records(records_path(self.workspace)).flights(place) if f.state != "collected"]
+        if flights:
+            self.notes.append(
+                f"{sum(flight.requests for flight in flights)} of the questions are under way already, in "
+                f"{len(flights)} batches of the provider; they are counted here, and not paid for again"
+            )
 
     def _documents(self) -> dict[str, int]:
         """Documents by what happened to them since the published snapshot, as the index command tells it."""
@@ -327,18 +344,24 @@ class _Planner:
             if marker is not None and marker.model == identity:
                 store = VectorStore(self.index.storage, marker.model, marker.dimension)
                 known.update(store.rows(VECTOR_TABLES[asset], key, vectors=False)["text_hash"].to_pylist())
-        vectors = Vectors(calls, asking.cache, packing(calls, self.workspace))
+        booked = asking.stage(asset, calls)
+        packed = packing(calls, self.workspace)
+        vectors = Vectors(calls, asking.cache, packed)
+        alone = Vectors(calls, asking.cache, replace(packed, batch_size=1))  # each text is a question of a batch
         # In the order and the portions of the run, which decide which texts share a call.
         rows = [text for ids, some in texts.values() for _, text in sorted(zip(ids, some, strict=True))]
         cached = 0
         sizes: list[int] = []
+        lines: list[int] = []
         for start in range(0, len(rows), TOGETHER):
             some = dict.fromkeys(rows[start : start + TOGETHER])
             missing = [text for text in some if digest(identity, text) not in known]
             stored, asked = vectors.pending(missing, self.count)
+            lines += alone.pending(missing, self.count)[1] if booked.batch_api is not None else []
             known.update(digest(identity, text) for text in missing)
             cached, sizes = cached + stored, [*sizes, *asked]
-        booked = asking.stage(asset, calls)
+        if booked.batch_api is not None and len(lines) >= booked.batch_api.min_requests:
+            sizes = lines
         booked.calls, booked.cached = len(sizes), cached
         booked.prompt_tokens, booked.exact = sum(sizes), exact
         booked.learnt = bool(asking.history.answers)

@@ -39,6 +39,7 @@ CALLS = Table(
         Column("seconds", pa.float64(), "Time spent waiting for the answer when it was made.", True),
         Column("attempts", pa.int64(), "Requests that it took; 0 where that is not known."),
         Column("cached", pa.bool_(), "Whether the run took it from the cache, and so did not pay for it again."),
+        Column("batched", pa.bool_(), "Whether the answer came by a batch of the provider, at the price of batches."),
         Column("status", pa.string(), "ok, or failed, truncated, refused, interrupted."),
         Column("made", _TIME, "When the answer was made, UTC; null where that is not known.", True),
         Column("asked", _TIME, "When the run asked for it, UTC."),
@@ -79,7 +80,7 @@ def tables_of(calls: Iterable[Mapping[str, Any]]) -> dict[str, pa.Table]:
     """
     ordered = sorted(calls, key=lambda call: (call["asked"], call["stage"], call["served"][:1], call["answer"]))
     rows = [
-        {**call, "call": number, "row": (call["served"] or [""])[0], "rows": len(call["served"])}
+        {"batched": False, **call, "call": number, "row": (call["served"] or [""])[0], "rows": len(call["served"])}
         for number, call in enumerate(ordered)
     ]
     links = sorted((row, call["stage"], call["call"]) for call in rows for row in call["served"])

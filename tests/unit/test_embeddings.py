@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from graphrag_assets.llm.clients import Vector
 from graphrag_assets.llm.embeddings import ConfiguredEmbedder, LocalEmbedder, embedder
 from graphrag_assets.llm.gateway import Gateway, GatewayError, StageUsage
-from graphrag_assets.llm.vectors import pool, windows
+from graphrag_assets.llm.windows import pool, windows
 from graphrag_assets.settings import Settings, Workspace
 from tests.llmsim_server import LlmSim
 from tests.unit.llm_workspaces import workspace
