@@ -14,6 +14,7 @@ from graphrag_assets import __version__
 from graphrag_assets.cli.commands import Commands
 from graphrag_assets.cli.output import fail, print_json
 from graphrag_assets.cli.showing import show_log
+from graphrag_assets.cli.tuning_options import tuning_options
 from graphrag_assets.machine import keep_memory_small, leave_out_pandas
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -186,6 +187,20 @@ def index(
         os.environ["GRAPHRAG__METHOD"] = method
     wish = Wish(allow_empty, recluster, replace, wait)
     index_command(_prepare(root, verbose), wish, as_json=as_json, usd=budget, tokens=budget_tokens)
+
+
+@main.command("tune-prompts")
+@tuning_options
+@click.option("--budget", "usd", type=FiniteRange(min=0), metavar="USD", help="Most to spend (default: settings).")
+@click.option(
+    "--budget-tokens", "tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings)."
+)
+@_common
+def tune_prompts(root: Path | None, as_json: bool, verbose: bool, **options: Any) -> None:
+    """Tune the prompts to your documents: domain, language, persona, entity types, worked examples."""
+    from graphrag_assets.cli.tune import Options, tune_command
+
+    tune_command(_prepare(root, verbose), Options(**options), as_json=as_json)
 
 
 @main.command()
