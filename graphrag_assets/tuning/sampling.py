@@ -6,6 +6,7 @@ Every choice is seeded: the same documents give the same passages, whatever the 
 from __future__ import annotations
 
 import heapq
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -119,10 +120,13 @@ def typical(passages: Sequence[Passage], vectors: NDArray[np.float32], number: i
     if len(passages) <= number:
         return list(passages)
     points = vectors.astype(np.float64)
-    centres, labels = kmeans2(points, number, minit="++", seed=seed, missing="warn", iter=50)
-    sizes = np.bincount(labels, minlength=number)
+    clusters = min(number, len(np.unique(points, axis=0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a cluster that comes out empty
+        centres, labels = kmeans2(points, clusters, minit="++", seed=seed, iter=50)
+    sizes = np.bincount(labels, minlength=clusters)
     chosen: list[int] = []
-    for cluster in sorted(range(number), key=lambda c: (-sizes[c], c)):
+    for cluster in sorted(range(clusters), key=lambda c: (-sizes[c], c)):
         members = np.flatnonzero(labels == cluster)
         if len(members):
             distance = np.linalg.norm(points[members] - centres[cluster], axis=1)
