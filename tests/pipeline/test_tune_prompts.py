@@ -113,7 +113,7 @@ def test_hostile_documents_in_examples(tmp_path: Path, llmsim: LlmSim) -> None:
 
 def test_auto_sample_is_embedded_and_priced(tmp_path: Path, llmsim: LlmSim) -> None:
     root = workspace(tmp_path, llmsim)
-    options = ("--sample", "auto", "--size", 3, "--examples", 2, "--json")
+    options = ("--sample", "auto", "--size", 3, "--examples", 2, "--max-prompt-tokens", 9000, "--json")
     before = tune(root, "--dry-run", *options).json
     assert before["price"]["embedding_tokens"] > 0
     done = tune(root, "--yes", *options).json
