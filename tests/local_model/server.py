@@ -14,7 +14,8 @@ def main() -> None:
     settings.model.path = sys.argv[1]
     settings.n_ctx = int(sys.argv[2]) if len(sys.argv) > 2 else 4096
     settings.n_parallel = 1
-    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 2
+    # One thread: several wait for each other, and where the machine is busy that takes five times as long.
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
     settings.hostnames = ["127.0.0.1"]
     settings.port = 0
     server = xllamacpp.Server(settings)
