@@ -24,6 +24,9 @@ from graphrag_assets.settings import ModelSettings
 #: Providers whose servers run on one's own machine or network.
 LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "hosted_vllm", "lm_studio", "llamafile"})
 
+#: Providers that stand for any server of OpenAI's protocol: it may be one of one's own.
+_OPENAI = frozenset({"openai", "openai_like"})
+
 #: Window of an Ollama model that neither the call nor the model file sets, as long as the server is not told otherwise.
 OLLAMA_WINDOW = 4096
 
@@ -89,7 +92,7 @@ def runs_locally(model: ModelSettings) -> bool:
     """Whether the model of an entry runs on a server of one's own."""
     if model.model_provider in LOCAL_PROVIDERS:
         return True
-    return model.api_base is not None and model.model_provider != "azure" and is_local(model.api_base)
+    return model.model_provider in _OPENAI and model.api_base is not None and is_local(model.api_base)
 
 
 def served(model: ModelSettings) -> Served | None:
@@ -119,8 +122,12 @@ def _ask(model: ModelSettings, root: str, key: str | None) -> Served:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         listed = _get(f"{root}/v1/models", headers)
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            return Served("server", root, problem=f"it refuses the key, or wants one (HTTP {error.code})")
+        listed = {}  # it answers, but has no list of models
     except OSError as error:
-        return Served("server", root, problem=_reason(error))
+        return Served("server", root, problem=f"it does not answer ({getattr(error, 'reason', None) or error})")
     entries = [row for row in _list(listed.get("data")) if isinstance(row.get("id"), str)]
     names = tuple(str(row["id"]) for row in entries)
     own = next(
@@ -211,12 +218,6 @@ def _get(
             return {}
         raise error if isinstance(error, OSError) else OSError(f"it speaks no HTTP: {error}") from None
     return found if isinstance(found, dict) else {}
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, urllib.error.HTTPError):
-        return f"it answers with HTTP {error.code}"
-    return f"it does not answer ({getattr(error, 'reason', None) or error})"
 
 
 def _list(value: Any) -> list[dict[str, Any]]:

@@ -16,6 +16,9 @@ MAX_FIELD, MAX_TYPE = 1_500, 60
 #: Most entity types.
 MAX_TYPES = 20
 
+#: How several languages are told instead of one.
+_SEVERAL = re.compile(r"^\W*$|[,;/&]|\b(?:and|or|mixed|multiple|several|various|unknown)\b", re.IGNORECASE)
+
 _TEXTS = ("domain", "language", "persona", "reader", "rating")
 
 #: JSON schema of a profile, for models that support structured output.
@@ -54,7 +57,7 @@ class Profile:
     @property
     def language_rule(self) -> str:
         """The sentence of a prompt that says in which language to write."""
-        if self.language.casefold() in ("", "mixed"):
+        if _SEVERAL.search(self.language):
             return "Write in the language of the text."
         return f"Write in {self.language}."
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import (
     FIVE_DOCUMENTS,
     Run,
+    arguments,
     demo_texts,
+    environment,
     index,
     invoke,
     make_workspace,
@@ -178,6 +182,35 @@ def test_passing_faults_change_nothing(tmp_path: Path, llmsim: LlmSim) -> None:
     faulty = workspace(tmp_path / "faulty", llmsim)
     assert tune(faulty, "--yes").code == 0
     assert own_prompts(faulty) == own_prompts(clean)
+
+
+def on_a_terminal(root: Path, answers: str) -> tuple[int, str]:
+    """Run the command with a terminal as its standard input, and type."""
+    master, slave = os.openpty()
+    command = arguments("tune-prompts", "--root", root, "--size", 4, "--chunk-tokens", 150, "--examples", 1)
+    process = subprocess.Popen(
+        command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
+    )
+    os.close(slave)
+    os.write(master, answers.encode())
+    out = process.communicate(timeout=120)[0]
+    os.close(master)
+    return process.returncode, out
+
+
+def test_on_a_terminal_it_asks_before_it_sends_and_before_it_writes(tmp_path: Path, llmsim: LlmSim) -> None:
+    root = workspace(tmp_path, llmsim)
+    code, out = on_a_terminal(root, "n\n")
+    assert (code, llmsim.requests, own_prompts(root)) == (1, 0, {})
+    assert "USD" in out
+    code, out = on_a_terminal(root, "y\nn\n")
+    asked = llmsim.requests
+    assert (code, own_prompts(root)) == (1, {})
+    assert asked > 0
+    assert "+++ " in out
+    code, out = on_a_terminal(root, "y\ny\n")
+    assert (code, llmsim.requests) == (0, asked), "the answers were kept"
+    assert len(own_prompts(root)) == 3
 
 
 def test_output_folder(tmp_path: Path, llmsim: LlmSim) -> None:

@@ -20,6 +20,7 @@ from graphrag_assets.llm.local_servers import is_local, runs_locally, served
 from graphrag_assets.llm.prices import facts
 from graphrag_assets.settings import ModelSettings, Settings, Workspace
 from graphrag_assets.settings_file import load_workspace
+from tests.pipeline.workspaces import invoke, make_workspace
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "local-models.md"
 
@@ -150,6 +151,11 @@ def test_strange_answers_are_no_failure(server: Server, page: Any) -> None:
         assert found.window is None
 
 
+def test_a_server_without_a_list_of_models_is_no_failure(tmp_path: Path, server: Server) -> None:
+    findings = told(tmp_path, entry("openai", "mine", f"{server.base}/v1", context_window=9000))
+    assert {f.status for f in findings if "price" not in f.detail} == {"ok"}
+
+
 def test_who_is_asked(server: Server) -> None:
     assert [
         is_local(f"http://{host}:1/v1") for host in ("localhost", "127.0.0.1", "[::1]", "192.168.1.9", "ollama")
@@ -197,6 +203,17 @@ def test_doctor_on_windows(tmp_path: Path, server: Server) -> None:
     )
     assert {f.status for f in good} == {"ok"}
     assert any("share a window of 16384 tokens" in f.detail for f in good)
+
+
+def test_plan_needs_no_key(tmp_path: Path, server: Server) -> None:
+    server.pages = LLAMA
+    model = {"model_provider": "llamafile", "model": "qwen", "api_base": f"{server.base}/v1"}
+    root = make_workspace(
+        tmp_path, {"a.txt": "Ada Finch met Tom Finch."}, completion_models={"default_completion_model": model}
+    )
+    planned = invoke("plan", "--root", root, "--json").json
+    assert planned["text_units"]["extracted"] == 1
+    assert not {"/v1/chat/completions", "/v1/embeddings"} & set(server.asked)
 
 
 # --- recipes ---

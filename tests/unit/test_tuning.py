@@ -91,6 +91,11 @@ def test_profile_is_read_out_of_prose_and_fences() -> None:
     assert Given("fish", "mixed", ("boat",)).applied(profile).language_rule == "Write in the language of the text."
 
 
+@pytest.mark.parametrize("language", ["mixed", "English and German", "de/fr", "English, some Latin", "Several"])
+def test_several_languages_are_no_language_to_write_in(language: str) -> None:
+    assert Given(language=language).applied(PROFILE).language_rule == "Write in the language of the text."
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
