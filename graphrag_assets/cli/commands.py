@@ -31,6 +31,7 @@ KINDS = {
     "LeaseLostError": "busy",
     "ExchangeError": "exchange",
     "PipelineMissingError": "settings",
+    "PromptError": "prompts",
 }
 
 

@@ -15,6 +15,9 @@ from graphrag_assets.settings_models import KEYLESS_PROVIDERS, has_key, key_vari
 #: Seconds within which a model must answer the call of doctor.
 _ONLINE_TIMEOUT = 60.0
 
+#: Tokens of the instructions around a text unit or a context, roughly.
+_INSTRUCTIONS = 800
+
 
 def method(workspace: Workspace) -> Iterator[Finding]:
     """Which method runs, and which models."""
@@ -45,6 +48,7 @@ def models(workspace: Workspace) -> Iterator[Finding]:
         name = f"model {model_id}"
         yield ok(name, f"{entry.model_provider}/{entry.model} for {', '.join(stages)}")
         yield from _key(name, entry)
+        yield from _server(workspace.settings, name, entry, embeds=section == "embedding_models")
         yield from _facts(name, entry, embeds=section == "embedding_models")
     yield from _one_vector_space(workspace.settings)
 
@@ -76,6 +80,64 @@ def _key(name: str, entry: ModelSettings) -> Iterator[Finding]:
         yield fail(name, "no key", mend)
     if entry.api_base and "YOUR-RESOURCE" in entry.api_base:
         yield fail(name, "api_base is a placeholder", "write the address of your endpoint")
+
+
+def _server(settings: Settings, name: str, entry: ModelSettings, embeds: bool) -> Iterator[Finding]:
+    """The server of a model that runs on one's own machine: whether it answers, has the model, and how much it reads."""
+    from graphrag_assets.llm.local_servers import LOCAL_PROVIDERS, runs_locally, served
+
+    if not runs_locally(entry):
+        return
+    found = served(entry)
+    if found is None:
+        return
+    if found.problem:
+        mend = "start the server, or set api_base to its address; docs/local-models.md has a recipe for each"
+        yield fail(name, f"{found.address or entry.model_provider}: {found.problem}", mend)
+        return
+    yield ok(name, f"{found.kind} answers at {found.address}")
+    if found.models and entry.model not in {*found.models, *(m.removesuffix(":latest") for m in found.models)}:
+        listed = ", ".join(found.models[:8])
+        # llama.cpp serves the one model that it was started with, whatever it is called.
+        how = warn if found.kind == "llama.cpp" else fail
+        mend = f"set model to one of them{', or pull it: ollama pull ' + entry.model if found.kind == 'Ollama' else ''}"
+        yield how(name, f"the server has no model {entry.model!r}; it has {listed}", mend)
+    if found.window is None:
+        if entry.model_provider in LOCAL_PROVIDERS and entry.context_window is None:
+            mend = "load the model, or set context_window to its greatest prompt in tokens"
+            yield warn(name, "the server does not say how large the window of the model is", mend)
+        return
+    larger = f"; the model was made for up to {found.largest}" if found.largest and found.largest > found.window else ""
+    mend = _larger_window(found.kind)
+    if found.assumed:
+        yield warn(
+            name, f"Ollama cuts prompts beyond its own default window (taken to be {found.window}){larger}", mend
+        )
+    else:
+        yield ok(name, f"prompt and answer share a window of {found.window} tokens{larger}")
+    room, needed = entry.context_window or found.prompt_room(entry) or 0, _largest_prompt(settings)
+    if not embeds and needed > room:
+        smaller = "make chunking.size and community_reports.max_input_length smaller"
+        detail = f"prompts of up to {needed} tokens do not fit the {room} that are left beside the answer"
+        yield warn(name, detail, f"{mend}; or {smaller}")
+
+
+def _larger_window(kind: str) -> str:
+    """How a server is told to read more."""
+    return {
+        "Ollama": "set call_args: {num_ctx: 8192} in the entry, or OLLAMA_CONTEXT_LENGTH for the server",
+        "llama.cpp": "start the server with a larger -c (several slots share it: -np 1)",
+        "vLLM": "start the server with a larger --max-model-len",
+        "LM Studio": "load the model with a larger context length",
+    }.get(kind, "start the server with a larger window")
+
+
+def _largest_prompt(settings: Settings) -> int:
+    """Tokens of the largest prompt of an index run, beside instructions: a text unit, a report's context, a summary's."""
+    if settings.effective_method != "standard":
+        return 0
+    reports, summaries = settings.community_reports.max_input_length, settings.summarize_descriptions.max_input_tokens
+    return max(settings.chunking.size + _INSTRUCTIONS, reports + _INSTRUCTIONS, summaries)
 
 
 def _facts(name: str, entry: ModelSettings, embeds: bool) -> Iterator[Finding]:

@@ -11,7 +11,13 @@ from pathlib import Path
 
 from graphrag_assets.cli.doctor_installation import missing_packages
 from graphrag_assets.cli.finding import Finding, fail, ok, warn
-from graphrag_assets.prompt_files import PromptError, load_prompt, packaged_prompts
+from graphrag_assets.prompt_files import (
+    PromptError,
+    load_prompt,
+    missing_variables,
+    packaged_prompts,
+    prompt_overrides,
+)
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.filesystem import (
     INPUT_BASE,
@@ -21,17 +27,9 @@ from graphrag_assets.storage.filesystem import (
     StorageError,
     open_filesystem,
 )
-from graphrag_assets.text.templates import check, placeholders
 
 #: Files that are read to see whether reading works and which languages there are, and the largest of them.
 _SAMPLE_FILES, _SAMPLE_BYTES = 20, 2_000_000
-
-#: Variables without which a prompt says nothing about the matter at hand; others only shape the answer.
-_ESSENTIAL = frozenset(
-    {"input_text", "context_data", "report_data", "description_list", "community_reports", "query", "pairs", "question"}
-)
-#: Variables of prompts for Microsoft GraphRAG version 2, and what to write for them.
-_DELIMITERS = {"tuple_delimiter": "<|>", "record_delimiter": "##", "completion_delimiter": "<|COMPLETE|>"}
 
 
 def notices(workspace: Workspace) -> Iterator[Finding]:
@@ -252,57 +250,32 @@ def _can_write(folder: Path) -> bool:
 
 
 def prompts(workspace: Workspace) -> Iterator[Finding]:
-    """Each prompt in use against the variables of the packaged one."""
+    """Each prompt in use: whether it can be used, and which variables it leaves out."""
     packaged, sound = packaged_prompts(), 0
-    for name, text in packaged.items():
-        found = list(_prompt_findings(workspace, name, text))
+    overrides = prompt_overrides(workspace.settings)
+    for name in packaged:
+        found = list(_prompt_findings(workspace, name, overrides.get(name)))
         sound += not found
         yield from found
     own = workspace.path("prompts")
-    unknown = sorted(p.stem for p in own.glob("*.txt") if p.stem not in packaged and p not in _named(workspace))
+    named = {workspace.path(file) for file in overrides.values() if file}
+    unknown = sorted(p.stem for p in own.glob("*.txt") if p.stem not in packaged and p not in named)
     if unknown:
         mend = f"no stage reads them; name one in the settings, or rename it: {', '.join(packaged)}"
         yield warn("prompts", f"files in {own} that nothing reads: {', '.join(unknown)}", mend)
     yield ok("prompts", f"{sound} of {len(packaged)} prompts have their variables")
 
 
-def _prompt_findings(workspace: Workspace, name: str, packaged: str) -> Iterator[Finding]:
-    override = _overrides(workspace).get(name)
+def _prompt_findings(workspace: Workspace, name: str, override: str | None) -> Iterator[Finding]:
     try:
         text = load_prompt(workspace, name, override)
-    except (PromptError, OSError, UnicodeDecodeError) as error:
-        yield fail(f"prompt {name}", str(error), "write the file as UTF-8 text, or unset the key")
+    except PromptError as error:
+        yield fail(f"prompt {name}", str(error), "edit the prompt file, or set the key to another one")
         return
-    expected, has = placeholders(packaged), placeholders(text)
-    old = sorted(has & _DELIMITERS.keys())
-    if old:
-        instead = ", ".join(f"{{{key}}} by {_DELIMITERS[key]}" for key in old)
-        yield fail(f"prompt {name}", "written for Microsoft GraphRAG version 2", f"replace {instead}")
-    problems = check(text, expected, _DELIMITERS)
-    if problems:
-        broken = not text.strip() or bool((expected & _ESSENTIAL) - has)
-        yield Finding(f"prompt {name}", "fail" if broken else "warn", "; ".join(problems), "edit the prompt file")
-
-
-def _overrides(workspace: Workspace) -> dict[str, str | None]:
-    """Prompt files that the settings name, by the name of the prompt that each stands for."""
-    s = workspace.settings
-    return {
-        "extract_graph" if s.extract_graph.format == "tuple" else "extract_graph_json": s.extract_graph.prompt,
-        "summarize_descriptions": s.summarize_descriptions.prompt,
-        "extract_claims": s.extract_claims.prompt,
-        "resolve_entities": s.entity_resolution.prompt,
-        "community_report_graph": s.community_reports.graph_prompt,
-        "local_search_system_prompt": s.local_search.prompt,
-        "global_search_map_system_prompt": s.global_search.map_prompt,
-        "global_search_reduce_system_prompt": s.global_search.reduce_prompt,
-        "global_search_knowledge_system_prompt": s.global_search.knowledge_prompt,
-        "drift_search_system_prompt": s.drift_search.prompt,
-        "drift_reduce_prompt": s.drift_search.reduce_prompt,
-        "drift_primer_prompt": s.drift_search.primer_prompt,
-        "basic_search_system_prompt": s.basic_search.prompt,
-    }
-
-
-def _named(workspace: Workspace) -> set[Path]:
-    return {workspace.path(file) for file in _overrides(workspace).values() if file}
+    missing = missing_variables(name, text)
+    if "entity_types" in missing:
+        missing.remove("entity_types")
+        yield ok(f"prompt {name}", "it names its entity types itself: extract_graph.entity_types has no effect on it")
+    if missing:
+        what = ", ".join(f"{{{variable}}}" for variable in missing)
+        yield warn(f"prompt {name}", f"{what} is left out, so that its setting has no effect", "add it, or leave it so")

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphrag_assets.cli.local_recipes import ADDRESSES, SMALL_WINDOW, completion_lines, embedding_lines
 from graphrag_assets.prompt_files import packaged_prompts
 from graphrag_assets.settings import DEFAULT_COMPLETION_MODEL, DEFAULT_EMBEDDING_MODEL
 from graphrag_assets.settings_models import KEYLESS_PROVIDERS
@@ -20,14 +21,6 @@ KEY_VARIABLE = "GRAPHRAG_API_KEY"
 EMBEDDING_KEY_VARIABLE = "GRAPHRAG_EMBEDDING_API_KEY"
 OPENAI_EMBEDDING = "openai/text-embedding-3-small"
 
-#: Addresses under which model servers on one's own machine usually answer.
-_LOCAL_ADDRESSES = {
-    "ollama": "http://localhost:11434",
-    "ollama_chat": "http://localhost:11434",
-    "lm_studio": "http://localhost:1234/v1",
-    "hosted_vllm": "http://localhost:8000/v1",
-    "llamafile": "http://localhost:8080/v1",
-}
 _NO_COMPLETION = """\
 # Without a completion model the fast method runs: no key, no network. For a model, remove the # of these lines:
 # completion_models:
@@ -75,10 +68,11 @@ class _Model:
             lines.append("    api_base: https://YOUR-RESOURCE.openai.azure.com # your endpoint")
             lines.append("    # api_version: 2024-10-21")
             lines.append("    # azure_deployment_name: where it differs from the model")
-        elif self.provider in _LOCAL_ADDRESSES:
-            lines.append(f"    api_base: {_LOCAL_ADDRESSES[self.provider]}")
+        elif self.provider in ADDRESSES:
+            lines.append(f"    api_base: {ADDRESSES[self.provider]}")
         else:
             lines.append("    # api_base: where it is not the provider's own")
+        lines += (completion_lines if section == "completion_models" else embedding_lines)(self.provider)
         return "\n".join(lines) + "\n"
 
 
@@ -156,6 +150,8 @@ def _contents(model: str | None, embedding: str | None) -> dict[str, str]:
         vectors = _Model(vectors.provider, vectors.name, EMBEDDING_KEY_VARIABLE)
     models = completion.entry("completion_models", DEFAULT_COMPLETION_MODEL) if completion else _NO_COMPLETION
     models += "\n" + (vectors.entry("embedding_models", DEFAULT_EMBEDDING_MODEL) if vectors else _NO_EMBEDDING)
+    if completion and completion.provider in ADDRESSES:
+        models += "\n" + SMALL_WINDOW
     variables = [KEY_VARIABLE]
     if vectors and vectors.key_variable == EMBEDDING_KEY_VARIABLE:
         variables.append(EMBEDDING_KEY_VARIABLE)

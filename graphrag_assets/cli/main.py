@@ -15,6 +15,7 @@ from graphrag_assets.cli.options import FiniteRange
 from graphrag_assets.cli.options import common as _common
 from graphrag_assets.cli.options import prepare as _prepare
 from graphrag_assets.cli.output import fail, print_json
+from graphrag_assets.cli.tuning_options import tuning_options
 from graphrag_assets.machine import keep_memory_small
 
 
@@ -169,6 +170,20 @@ def index(
         tokens=budget_tokens,
         wait_for_batches=wait_for_batches,
     )
+
+
+@main.command("tune-prompts")
+@tuning_options
+@click.option("--budget", "usd", type=FiniteRange(min=0), metavar="USD", help="Most to spend (default: settings).")
+@click.option(
+    "--budget-tokens", "tokens", type=click.IntRange(min=0), metavar="N", help="Most tokens (default: settings)."
+)
+@_common
+def tune_prompts(root: Path | None, as_json: bool, verbose: bool, **options: Any) -> None:
+    """Tune the prompts to your documents: domain, language, persona, entity types, worked examples."""
+    from graphrag_assets.cli.tune import Options, tune_command
+
+    tune_command(_prepare(root, verbose), Options(**options), as_json=as_json)
 
 
 @main.command()

@@ -73,12 +73,26 @@ def facts(model: ModelSettings) -> ModelFacts:
         cached_input_usd=cached_usd,
         context_window=model.context_window
         or _whole(model.call_args.get("num_ctx"))
+        or _served_window(model, known=bool(row))
         or _whole(row.get("max_input_tokens") or row.get("max_tokens")),
         vector_size=_whole(model.call_args.get("dimensions") or row.get("output_vector_size")),
         structured_output=bool(row.get("supports_response_schema")) if structured is None else structured,
         max_output=_whole(row.get("max_output_tokens")),
         reasoning=bool(row.get("supports_reasoning")),
     )
+
+
+def _served_window(model: ModelSettings, *, known: bool) -> int | None:
+    """Most prompt tokens as a server of one's own says, which knows better than a table how it was started.
+
+    Another address on this machine is asked only for a model that the table does not know: it may be a proxy.
+    """
+    from graphrag_assets.llm.local_servers import LOCAL_PROVIDERS, served
+
+    if known and model.model_provider not in LOCAL_PROVIDERS:
+        return None
+    found = served(model)
+    return found.prompt_room(model) if found is not None else None
 
 
 def _row(provider: str, model: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pydantic import SecretStr
+
 from graphrag_assets.indexing.asking import Ask, Message, Reply
 from graphrag_assets.llm.answers import Answers
 from graphrag_assets.llm.cache import AnswerCache
@@ -15,6 +17,7 @@ from graphrag_assets.plan import supposing
 from graphrag_assets.plan.figures import StagePlan
 from graphrag_assets.plan.history import History
 from graphrag_assets.settings import ModelSettings, Workspace
+from graphrag_assets.settings_models import has_key
 
 T = TypeVar("T")
 
@@ -83,7 +86,7 @@ class Supposing:
 
     def connect(self, entry: str, settings: ModelSettings, *, completes: bool = True) -> ModelCalls:
         """The model of an entry; a plan needs no key, since nothing is sent."""
-        known = settings.model_copy(update={"api_key": settings.api_key or "none"})
+        known = settings if has_key(settings) else settings.model_copy(update={"api_key": SecretStr("none")})
         return ModelCalls(entry, known, asyncio.Semaphore(1), completes=completes, count=self.count)
 
     def stage(self, name: str, calls: ModelCalls) -> StagePlan:

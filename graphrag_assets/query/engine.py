@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from graphrag_assets.llm.budget import Budget, limited_by
 from graphrag_assets.llm.wire import clean
+from graphrag_assets.prompt_files import PromptError, require_prompts
 from graphrag_assets.query import costs, routing, searches
 from graphrag_assets.query.accounts import copy_usage, usage_since
 from graphrag_assets.query.calls import Deadline, Stopped
@@ -37,6 +38,9 @@ _SEARCHES: dict[str, Callable[[Question], Awaitable[Draft]]] = {
     "drift": searches.drift_,
     "basic": searches.basic,
 }
+
+#: How the names of their prompts begin.
+_PROMPTS = ("local_", "global_", "drift_", "basic_", "auto_", "question_")
 
 #: Searches that ``auto`` goes on to, in this order, where one finds nothing.
 _FALLBACKS = {"global": ("basic", "local"), "drift": ("basic", "local"), "local": ("basic",), "basic": ("local",)}
@@ -98,6 +102,8 @@ async def ask(
         with watch.step("models"):
             opened = models if models is not None else await stack.enter_async_context(open_models(index))
         _check_length(question, opened)
+        if opened.chat is not None:
+            await asyncio.to_thread(_check_prompts, index)
         usage = stack.enter_context(opened.booking()) if opened.booking else opened.usage
         before = copy_usage(usage()) if usage else {}
         asked = Question(
@@ -185,6 +191,18 @@ def _check_length(question: str, models: Models) -> None:
         raise QueryError(
             f"the question has {len(question):,} characters; at most {most:,} are read{when}: ask a shorter question"
         )
+
+
+def _check_prompts(index: Index) -> None:
+    """Refuse prompts that cannot be used, before anything is asked.
+
+    Raises:
+        QueryError: A prompt of the searches cannot be used.
+    """
+    try:
+        require_prompts(index.workspace, _PROMPTS)
+    except PromptError as error:
+        raise QueryError(str(error)) from error
 
 
 async def _search(question: Question, route: Route) -> tuple[Draft, list[dict[str, str]]]:

@@ -7,6 +7,7 @@ percent signs and delimiters cannot break a prompt.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Mapping
 
@@ -40,6 +41,11 @@ def placeholders(template: str) -> set[str]:
     return {match.group(1) for match in _TOKEN.finditer(template) if match.group(1)}
 
 
+def escape(text: str) -> str:
+    """Text as it must stand in a template so that it comes out of :func:`render` as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def check(template: str, required: Collection[str], allowed: Collection[str] = ()) -> list[str]:
     """What is wrong with a template.
 
@@ -49,21 +55,37 @@ def check(template: str, required: Collection[str], allowed: Collection[str] = (
         allowed: Further names that may occur.
 
     Returns:
-        One sentence a problem, sorted; empty when there is none.
+        One sentence a problem, with its line where it has one, in the order of the names; empty when there is none.
     """
-    found = placeholders(template)
+    lines = {match.group(1): _line(template, match.start()) for match in _TOKEN.finditer(template) if match.group(1)}
     known = sorted({*required, *allowed})
-    problems = [
-        f"the variable {{{name}}} is missing; write it where the value belongs"
-        for name in required
-        if name not in found
-    ]
-    problems += [
-        f"the variable {{{name}}} is unknown (known: {', '.join(known) or 'none'}); "
-        f"write {{{{{name}}}}} where literal braces are meant"
-        for name in found
-        if name not in known
-    ]
     if not template.strip():
-        problems.append("the template is empty")
-    return sorted(problems)
+        return ["the template is empty"]
+    problems = [
+        f"the variable {{{name}}} is missing; {_instead(template, name)}"
+        for name in sorted(required)
+        if name not in lines
+    ]
+    for name in sorted(lines.keys() - set(known)):
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {{{close[0]}}}? " if close else ""
+        problems.append(
+            f"line {lines[name]}: the variable {{{name}}} is unknown (known: {', '.join(known) or 'none'}); {hint}"
+            f"write {{{{{name}}}}} where literal braces are meant"
+        )
+    return problems
+
+
+def _instead(template: str, name: str) -> str:
+    """How to mend a variable that is missing: what stands in its place, where something looks like it."""
+    doubled = template.find("{{" + name + "}}")
+    if doubled >= 0:
+        return f"line {_line(template, doubled)} has {{{{{name}}}}}, which is literal text: write {{{name}}}"
+    meant = re.search(rf"\{{+\s*{re.escape(name)}\b[^{{}}\n]{{0,20}}\}}*", template)
+    if meant:
+        return f"line {_line(template, meant.start())} has {meant.group().strip()!r}: write {{{name}}}"
+    return "write it where the value belongs"
+
+
+def _line(template: str, position: int) -> int:
+    return template.count("\n", 0, position) + 1

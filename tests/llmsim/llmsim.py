@@ -114,7 +114,7 @@ FAULTS = {
     "embed_short": "one vector fewer than inputs", "embed_nan": "null / NaN in a vector", "embed_dim": "vectors of half the dimension",
 }
 KINDS = ["extract", "glean", "glean_check", "summarize", "claims", "report", "map", "reduce", "local", "basic",
-         "drift_primer", "drift_local", "rate", "keywords", "questions", "resolve", "hyde", "schema", "chat", "embedding"]
+         "drift_primer", "drift_local", "rate", "keywords", "questions", "resolve", "hyde", "schema", "chat", "embedding", "profile"]
 KIND_NO = {k: i for i, k in enumerate(KINDS)}
 
 
@@ -434,6 +434,8 @@ def detect(full: str, last: str, n_assistant: int) -> str:
         return "glean"
     f = full.lower()
     has = f.__contains__
+    if has('"persona"') and has('"entity_types"'):
+        return "profile"
     if has("intermediate_answer") and has("follow_up_quer"):
         return "drift_primer"
     if has("follow_up_quer") and (has("'response'") or has('"response"')):
@@ -712,8 +714,20 @@ def do_resolve(c: Ctx) -> str:
     return "YES" if len(q) > 2 and same_name(q[-2], q[-1]) else "NO"
 
 
+def profile_obj(c: Ctx) -> dict:
+    """A description of a collection of passages, as prompt tuning asks for."""
+    names = [titled(x) for x, _ in c.mat.entities[:3]] or ["a subject"]
+    found = Material(payload(c.main), "", ["person", "place", "organization", "event"])
+    return {"domain": "records of " + ", ".join(names), "language": "English",
+            "persona": f"You are an archivist of the records of {names[0]}. You know who is who in them.",
+            "entity_types": list(dict.fromkeys(found.types)), "reader": f"A historian of {names[0]} reads the reports.",
+            "rating": f"What concerns {names[-1]} matters most."}
+
+
 def answer(c: Ctx) -> str:
     k = c.kind
+    if k == "profile":
+        return json.dumps(profile_obj(c), ensure_ascii=False)
     if c.schema is not None:
         return json.dumps(Filler(c).fill(c.schema), ensure_ascii=False)
     if k == "extract":

@@ -36,7 +36,7 @@ ARROWS: dict[str, set[str]] = {
     "machine": set(),
     "interrupts": set(),
     "object_store": set(),
-    "prompt_files": {"ids", "settings"},
+    "prompt_files": {"ids", "settings", "text"},
 }
 
 #: The types by which a model is asked: the one thing of indexing that the layers beside it share.
