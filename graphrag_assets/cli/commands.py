@@ -30,6 +30,7 @@ KINDS = {
     "LeaseLostError": "busy",
     "ExchangeError": "exchange",
     "PipelineMissingError": "settings",
+    "TelemetryError": "settings",
 }
 
 

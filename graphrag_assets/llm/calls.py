@@ -20,6 +20,7 @@ from graphrag_assets.llm.notices import RetryNotices
 from graphrag_assets.llm.prices import ModelFacts, facts
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.settings import ModelSettings, RetrySettings
+from graphrag_assets.settings_telemetry import TelemetrySettings
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class ModelCalls:
         count: Counts the tokens of a prompt, at least; only asked where a budget is to be kept.
         budget: Ceiling of the run; None: none.
         limits: Where calls are counted; None: here, for this object only.
+        telemetry: Who else is told of the calls; None: nobody.
 
     Raises:
         GatewayError: The entry cannot work as it stands (no key, no address).
@@ -100,11 +102,12 @@ class ModelCalls:
         count: Callable[[str], int] = len,
         budget: Budget | None = None,
         limits: LimitStore | None = None,
+        telemetry: TelemetrySettings | None = None,
     ) -> None:
         self.entry = entry
         self.settings = settings
         self.endpoint: Endpoint = endpoint(entry, settings)
-        self.client: Client = connect(self.endpoint, settings)
+        self.client: Client = connect(self.endpoint, settings, telemetry)
         self.facts: ModelFacts = facts(settings)
         self._slots = slots
         name = f"{settings.model_provider}/{settings.model}@{self.endpoint.identity}"

@@ -29,6 +29,7 @@ from graphrag_assets.llm.clients import StreamEnd, Vector
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.ledger import Ledger, Prompts
 from graphrag_assets.llm.limit_stores import open_limits
+from graphrag_assets.llm.observing import STAGE, serving
 from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.llm.shared_cache import open_cache
 from graphrag_assets.llm.usage import StageUsage
@@ -137,6 +138,7 @@ class Gateway:
         """
         account = self._account(stage)
         calls = self._chat(model_id).calls
+        STAGE.set(stage)  # for this task: no block, which another task might have to leave
         sent = [{"role": message["role"], "content": message["content"]} for message in messages]
         for attempt in range(1, calls.settings.answer_attempts + 1):
             reasoning, end, shown = ReasoningFilter(), StreamEnd(), False
@@ -185,7 +187,8 @@ class Gateway:
             GatewayError: Some texts could not be embedded, after all repeats; vectors so far are kept in the cache.
         """
         booking = Booking(stage, self._account(stage), self._ledger)
-        return await self._embedding(model_id).embed(booking, texts, kind, rows)
+        with serving(stage):
+            return await self._embedding(model_id).embed(booking, texts, kind, rows)
 
     def dimension(self, model_id: str) -> int | None:
         """Numbers in a vector of an embedding model; None where it is not known before the first call."""
@@ -260,6 +263,7 @@ class Gateway:
             count=count,
             budget=self._budget,
             limits=open_limits(self._workspace),
+            telemetry=self._workspace.settings.telemetry,
         )
         self._calls[entry] = calls
         return calls
@@ -302,7 +306,8 @@ class _Asker:
         partial: bool = False,
     ) -> Reply[T]:
         """See :class:`graphrag_assets.indexing.asking.Ask`."""
-        return await self._answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
+        with serving(self._booking.stage):
+            return await self._answers.ask(self._booking, messages, parse, schema=schema, row=row, partial=partial)
 
 
 def _counter(encoding: str, share: float = 1.0) -> Callable[[str], int]:
