@@ -12,6 +12,7 @@ answers is in none, unless ``telemetry.capture_content`` is set; keys never are.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Name of the instrumentation, and of the service where neither settings nor environment name one.
 NAME = "graphrag-assets"
+
+logger = logging.getLogger(__name__)
 
 #: Most milliseconds that the end of a run waits until the collector has what the run gave.
 FLUSH = 10_000
@@ -147,6 +150,49 @@ def mark_failed(span: Any, kind: str) -> None:
     span.set_status(Status(StatusCode.ERROR))
 
 
+#: What was opened in this process; it ends with the process.
+_PROVIDERS: list[Any] = []
+
+
+def shut_down() -> None:
+    """Send what was not sent yet and end the threads that send, in a program that goes on."""
+    for provider in _PROVIDERS:
+        provider.shutdown()
+    _PROVIDERS.clear()
+    _opened.cache_clear()
+
+
+class _Once(logging.Filter):
+    """One line on a collector that cannot be reached, instead of several for each export.
+
+    Args:
+        endpoint: The collector.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        super().__init__()
+        self._endpoint = endpoint
+        self._told = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Take failures, let all else pass."""
+        if record.levelno < logging.WARNING:
+            return True
+        if record.levelno >= logging.ERROR and not self._told:
+            self._told = True
+            words = "telemetry: %s did not take what it was sent (%s); what it does not take is lost, nothing else is"
+            logger.warning(words, self._endpoint, record.getMessage().rstrip("."))
+        return False
+
+
+def _tell_once(endpoint: str) -> None:
+    for kind in ("trace", "metric"):
+        exporter = logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{kind}_exporter")
+        for earlier in [each for each in exporter.filters if isinstance(each, _Once)]:
+            exporter.removeFilter(earlier)
+        exporter.addFilter(_Once(endpoint))
+
+
 @cache
 def _opened(
     traces: bool, metrics: bool, endpoint: str, headers: tuple[tuple[str, str], ...], service: str, content: bool
@@ -162,16 +208,19 @@ def _opened(
         ) from None
     name = service or os.environ.get("OTEL_SERVICE_NAME") or NAME
     resource = Resource.create({"service.name": name, "service.version": __version__})
+    _tell_once(endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or "http://localhost:4318")
     flushes: list[Callable[[int], bool]] = []
     tracer = meter = None
     if traces:
         provider = trace.get_tracer_provider()
         if not isinstance(provider, TracerProvider):
             provider = _tracer_provider(resource, endpoint, dict(headers))
+            _PROVIDERS.append(provider)
         flushes.append(provider.force_flush)
         tracer = provider.get_tracer(NAME, __version__)
     if metrics:
         meters = _meter_provider(resource, endpoint, dict(headers))
+        _PROVIDERS.append(meters)
         flushes.append(meters.force_flush)
         meter = meters.get_meter(NAME, __version__)
 
