@@ -35,6 +35,9 @@ logger = logging.getLogger(__name__)
 #: Most milliseconds that the end of a run waits until the collector has what the run gave.
 FLUSH = 10_000
 
+#: Seconds for which one export is tried, where the environment says nothing: a run that ends waits for the last one.
+EXPORT_SECONDS = 5.0
+
 Attributes = Mapping[str, Any]
 
 
@@ -129,7 +132,7 @@ def telemetry_of(settings: TelemetrySettings) -> Telemetry:
 def _within_span() -> bool:
     from opentelemetry import trace
 
-    return trace.get_current_span().is_recording()
+    return bool(trace.get_current_span().is_recording())
 
 
 def present(attributes: Attributes) -> dict[str, Any]:
@@ -231,6 +234,12 @@ def _opened(
     return Telemetry(tracer, meter, flush, content)
 
 
+def _timeout(kind: str) -> float | None:
+    """Seconds for which an export is tried; None: as the environment says."""
+    names = ("OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{kind}_TIMEOUT")
+    return None if any(os.environ.get(name) for name in names) else EXPORT_SECONDS
+
+
 def _tracer_provider(resource: Any, endpoint: str, headers: dict[str, str]) -> Any:
     """Spans in batches over HTTP; the environment variables OTEL_* are heeded, and the process ends with a last export."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -238,7 +247,9 @@ def _tracer_provider(resource: Any, endpoint: str, headers: dict[str, str]) -> A
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     provider = TracerProvider(resource=resource)
-    exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces" if endpoint else None, headers=headers or None)
+    exporter = OTLPSpanExporter(
+        endpoint=f"{endpoint}/v1/traces" if endpoint else None, headers=headers or None, timeout=_timeout("TRACES")
+    )
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
@@ -248,5 +259,7 @@ def _meter_provider(resource: Any, endpoint: str, headers: dict[str, str]) -> An
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-    exporter = OTLPMetricExporter(endpoint=f"{endpoint}/v1/metrics" if endpoint else None, headers=headers or None)
+    exporter = OTLPMetricExporter(
+        endpoint=f"{endpoint}/v1/metrics" if endpoint else None, headers=headers or None, timeout=_timeout("METRICS")
+    )
     return MeterProvider([PeriodicExportingMetricReader(exporter)], resource=resource)

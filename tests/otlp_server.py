@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from graphrag_assets import telemetry
+
 
 @dataclass(frozen=True)
 class Span:
@@ -127,5 +129,6 @@ def collector() -> Iterator[Collector]:
     thread.start()
     found.url = f"http://127.0.0.1:{server.server_port}"
     yield found
+    telemetry.shut_down()  # before what it sends to is gone
     server.shutdown()
     server.server_close()

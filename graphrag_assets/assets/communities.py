@@ -15,7 +15,7 @@ from graphrag_assets.assets.corpus import text_unit_dates, text_unit_order
 from graphrag_assets.assets.fingerprints import model_identity
 from graphrag_assets.assets.graph import in_order
 from graphrag_assets.assets.memory import give_back_memory
-from graphrag_assets.assets.models import open_gateway, run, usage_metadata
+from graphrag_assets.assets.models import asking_stages, open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.pictures import graph_picture
 from graphrag_assets.assets.resources import Index
@@ -127,7 +127,8 @@ async def write_with_llm(
         "contradictions_found": len(found.conflicts),
         **{f"rows_left_out/{name}": count for name, count in made.trimmed.items()},
     }
-    return COMMUNITY_REPORTS.from_rows(made.rows), metadata | usage_metadata(usage)
+    metadata |= usage_metadata(usage, asking_stages(workspace, "community_reports"))
+    return COMMUNITY_REPORTS.from_rows(made.rows), metadata
 
 
 def write_extractively(
