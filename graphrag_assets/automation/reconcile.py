@@ -23,6 +23,7 @@ from graphrag_assets import interrupts
 from graphrag_assets.assets.fingerprints import STAGE_ASSETS, Fingerprints
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.resources import Index
+from graphrag_assets.automation.alerts import restate
 from graphrag_assets.automation.history import restore_history
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
 from graphrag_assets.automation.processes import PROCESS_TAG, end_dead_runs, end_runs, running
@@ -190,6 +191,9 @@ def reconcile(
                 done = _reconcile(defs, index, instance, {**(tags or {}), **own}, wish)
                 span.set_attributes(_told(done))
                 return done
+        except RunFailedError:
+            restate(instance, index.workspace)
+            raise
         except BaseException:
             end_runs(instance, [process], "interrupted before the run began its first step")
             raise
