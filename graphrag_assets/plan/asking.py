@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pydantic import SecretStr
+
 from graphrag_assets.indexing.asking import Ask, Message, Reply
 from graphrag_assets.llm.answers import Answers
 from graphrag_assets.llm.cache import AnswerCache
@@ -74,7 +76,7 @@ class Supposing:
 
     def connect(self, entry: str, settings: ModelSettings, *, completes: bool = True) -> ModelCalls:
         """The model of an entry; a plan needs no key, since nothing is sent."""
-        known = settings.model_copy(update={"api_key": settings.api_key or "none"})
+        known = settings.model_copy(update={"api_key": settings.api_key or SecretStr("none")})
         return ModelCalls(entry, known, asyncio.Semaphore(1), completes=completes, count=self.count)
 
     def stage(self, name: str, calls: ModelCalls) -> StagePlan:

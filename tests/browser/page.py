@@ -57,18 +57,26 @@ def look(url: str, clicks: Sequence[str], target: Path | None = None, width: int
             env=os.environ | {"HOME": folder},
         ) as process:
             try:
-                return asyncio.run(_look(Path(folder) / "profile" / "DevToolsActivePort", url, clicks, target))
+                shown, picture = asyncio.run(_look(_port(Path(folder) / "profile" / "DevToolsActivePort"), url, clicks))
+                if target is not None:
+                    target.write_bytes(picture)
+                return shown
             finally:
                 process.terminate()
                 process.wait(30)
 
 
-async def _look(ready: Path, url: str, clicks: Sequence[str], target: Path | None) -> str:
+def _port(ready: Path) -> str:
+    """Port at which the browser takes orders, once it has written it down."""
     deadline = time.monotonic() + 60
     while not ready.exists() or not ready.read_text().strip():
         assert time.monotonic() < deadline, "the browser did not start"
-        await asyncio.sleep(0.2)
-    port = ready.read_text().split()[0]
+        time.sleep(0.2)
+    return ready.read_text().split()[0]
+
+
+async def _look(port: str, url: str, clicks: Sequence[str]) -> tuple[str, bytes]:
+    """The text of the page after the clicks, and its picture."""
     async with aiohttp.ClientSession() as session:
         async with session.get(f"http://127.0.0.1:{port}/json/list") as response:
             tabs = json.loads(await response.text())
@@ -78,11 +86,9 @@ async def _look(ready: Path, url: str, clicks: Sequence[str], target: Path | Non
             for text in clicks:
                 await _until(socket, _CLICK.replace("TEXT", json.dumps(text)), f"nothing to click says {text!r}")
             await asyncio.sleep(5)  # what is drawn after the last click
-            if target is not None:
-                picture = await _ask(socket, "Page.captureScreenshot", format="png")
-                target.write_bytes(base64.b64decode(picture["data"]))
+            picture = await _ask(socket, "Page.captureScreenshot", format="png")
             shown = await _ask(socket, "Runtime.evaluate", expression="document.body.innerText")
-            return str(shown["result"].get("value", ""))
+            return str(shown["result"].get("value", "")), base64.b64decode(picture["data"])
 
 
 async def _until(socket: aiohttp.ClientWebSocketResponse, expression: str, why: str) -> None:

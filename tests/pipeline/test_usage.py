@@ -175,3 +175,14 @@ def test_the_table_of_calls_and_the_examples_of_the_docs(tmp_path: Path, llmsim:
     for query in examples:
         found = invoke("sql", query.replace("…", "none"), "--root", root, "--json").json
         assert found["rows"] or "…" in query, query
+
+
+def test_a_plan_needs_no_key(tmp_path: Path, llmsim: LlmSim, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    llmsim.reset()
+    settings = simulated(llmsim)
+    for models in (settings["completion_models"], settings["embedding_models"]):
+        for entry in models.values():
+            del entry["api_key"], entry["api_base"]
+    root = make_workspace(tmp_path, demo_texts(*FIVE_DOCUMENTS[:1]), **settings)
+    assert invoke("plan", "--root", root, "--json").json["calls"] > 0
