@@ -54,6 +54,7 @@ from graphrag_assets.settings_sections import (
     SummarizeSettings,
     TextAnalyzerSettings,
 )
+from graphrag_assets.settings_telemetry import TelemetrySettings
 
 __all__ = [
     "DEFAULT_COMPLETION_MODEL",
@@ -92,6 +93,7 @@ __all__ = [
     "Settings",
     "StorageSettings",
     "SummarizeSettings",
+    "TelemetrySettings",
     "TextAnalyzerSettings",
     "Workspace",
 ]
@@ -167,6 +169,9 @@ class Settings(Section):
     )
     query: QuerySettings = Field(default_factory=QuerySettings, description="Ceilings, suggestions.")
     checks: CheckSettings = Field(default_factory=CheckSettings, description="Limits of the data-quality checks.")
+    telemetry: Annotated[TelemetrySettings, BeforeValidator(_blank_to_default)] = Field(
+        default_factory=TelemetrySettings, description="Who else is told what runs and calls to models do."
+    )
     language: str | None = Field(None, description="Language of the corpus (ISO 639-1); unset: detected per document.")
 
     @property

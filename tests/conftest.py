@@ -10,6 +10,7 @@ import pytest
 pytest_plugins = [
     "tests.llmsim_server",
     "tests.batch_server",
+    "tests.otlp_server",
     "tests.redis_server",
     "tests.s3_server",
     "tests.s3_proxy",

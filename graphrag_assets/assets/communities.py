@@ -14,7 +14,7 @@ from graphrag_assets.assets.corpus import text_unit_dates, text_unit_order
 from graphrag_assets.assets.fingerprints import model_identity
 from graphrag_assets.assets.graph import in_order
 from graphrag_assets.assets.memory import give_back_memory
-from graphrag_assets.assets.models import open_gateway, run, usage_metadata
+from graphrag_assets.assets.models import asking_stages, open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.pictures import graph_picture
 from graphrag_assets.assets.refreshing import refreshing
@@ -137,7 +137,8 @@ async def write_with_llm(
         **{f"rows_left_out/{name}": count for name, count in made.trimmed.items()},
     }
     undone = undone_reports(made.rows, tables["communities"], made.passing)
-    return COMMUNITY_REPORTS.from_rows(made.rows), metadata | usage_metadata(usage), undone
+    metadata |= usage_metadata(usage, asking_stages(workspace, "community_reports"))
+    return COMMUNITY_REPORTS.from_rows(made.rows), metadata, undone
 
 
 def undone_reports(rows: Sequence[Mapping[str, Any]], communities: pa.Table, passing: frozenset[str]) -> list[Undone]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from graphrag_assets.assets.memory import give_back_memory
-from graphrag_assets.assets.models import open_gateway, run, usage_metadata
+from graphrag_assets.assets.models import asking_stages, open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import EMBEDDINGS, described
@@ -82,15 +82,15 @@ class Embedded:
     Args:
         tables: Vector tables by batch; the key is empty for a whole-corpus table.
         model: Identity of the embedding model.
-        computed: Vectors that the model was asked for.
-        taken_over: Vectors that were there already.
+        computed: Vectors that the model was asked for, by batch; of a text that several batches hold in the first.
+        taken_over: Vectors that were there already, by batch.
         usage: Calls by stage.
     """
 
     tables: dict[str, pa.Table]
     model: str
-    computed: int
-    taken_over: int
+    computed: dict[str, int]
+    taken_over: dict[str, int]
     usage: "dict[str, StageUsage]"
 
 
@@ -162,7 +162,9 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
         usage = gateway.usage()
     schema = next(table for tables in parts.values() for table in tables).schema
     made = {batch: pa.concat_tables(tables) if tables else schema.empty_table() for batch, tables in parts.items()}
-    return Embedded(made, embedder.model, len(computed), len(rows) - len(computed), usage)
+    batch_of = {row.text_hash: row.batch for row in reversed(rows)}
+    new, wanted = Counter(batch_of[text_hash] for text_hash in computed), Counter(row.batch for row in rows)
+    return Embedded(made, embedder.model, new, wanted - new, usage)
 
 
 async def _embed(
@@ -196,11 +198,22 @@ def _vector_table(asset: str, rows: Sequence[_Row], vectors: Mapping[str, np.nda
     return embeddings_table(asset, dimension).conform(table)
 
 
-def figures(made: Embedded) -> dict[str, Any]:
-    """What the page of vectors says about the step that made them; a step over several batches embeds them together."""
-    usage = {name.rsplit("/", 1)[-1]: value for name, value in usage_metadata(made.usage).items()}
-    metadata = {"vectors_computed": made.computed, "vectors_reused": made.taken_over} | usage
-    return {f"whole_run/{name}": value for name, value in metadata.items()} if len(made.tables) > 1 else metadata
+def figures(made: Embedded, asset: str, workspace: Workspace) -> dict[str, dict[str, Any]]:
+    """What the page of vectors says about the step that made them, by batch.
+
+    A step over several batches embeds them together: its calls are told with the first of them, and the others have none,
+    so that the sum over batches is what was used.
+    """
+    stages = asking_stages(workspace, asset)
+    found: dict[str, dict[str, Any]] = {}
+    for batch in made.tables:
+        usage = usage_metadata({} if found else made.usage, stages)
+        found[batch] = {
+            "vectors_computed": made.computed.get(batch, 0),
+            "vectors_reused": made.taken_over.get(batch, 0),
+            **{name.rsplit("/", 1)[-1]: value for name, value in usage.items()},
+        }
+    return found
 
 
 def language_warning(index: Index, batches: list[str]) -> str:
@@ -240,11 +253,12 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             context.log.warning(warning)
             log.warning(warning)
         made = run(embed_tables(texts, "text_unit_embeddings", index.workspace, index.storage))
+        told = figures(made, "text_unit_embeddings", index.workspace)
         built = {
-            key: Built(table, index.stamp(prints, "text_unit_embeddings", key), made.model)
+            key: Built(table, index.stamp(prints, "text_unit_embeddings", key), made.model, metadata=told[key])
             for key, table in made.tables.items()
         }
-        return dg.Output(single_or_all(built), metadata=figures(made))
+        return dg.Output(single_or_all(built))
 
     def whole(asset: str, source: str, prepare: Any) -> dg.AssetsDefinition:
         @dg.asset(
@@ -258,8 +272,10 @@ def embedding_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         @fails_at_once
         def build(context: dg.AssetExecutionContext, index: Index, rows: pa.Table) -> dg.Output[Any]:
             made = run(embed_tables({"": prepare(rows)}, asset, index.workspace, index.storage))
-            built = Built(made.tables[""], index.stamp(index.fingerprints(), asset), made.model)
-            return dg.Output(built, metadata=figures(made))
+            told = figures(made, asset, index.workspace)[""]
+            return dg.Output(
+                Built(made.tables[""], index.stamp(index.fingerprints(), asset), made.model, metadata=told)
+            )
 
         declared: dg.AssetsDefinition = build
         return declared

@@ -19,7 +19,7 @@ from graphrag_assets.assets.extracted_rows import (
     undone_units,
 )
 from graphrag_assets.assets.memory import give_back_memory
-from graphrag_assets.assets.models import import_ahead, open_gateway, run, usage_metadata
+from graphrag_assets.assets.models import asking_stages, import_ahead, open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import by_batch, document_batches, one_run, single_or_all
 from graphrag_assets.assets.refreshing import refreshing
 from graphrag_assets.assets.resources import Index
@@ -303,6 +303,7 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         if not standard:
             model_name = index.workspace.settings.extract_graph_nlp.text_analyzer.model_name
             by_rules = {key: read_by_rules(table, languages, model_name) for key, table in units.items()}
+        stages = asking_stages(index.workspace, "extraction_status")
         tables: dict[str, dict[str, Built]] = {name: {} for name in OUTPUTS}
         for key, made in extracted.items():
             fresh = iter(made)
@@ -315,7 +316,7 @@ def extraction_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
             fingerprint = index.stamp(prints, "extraction", key, undone=left)
             figures = {f"text_units_{status}": statuses.get(status, 0) for status in STATUSES}
             figures["text_units_as_before"] = len(found) - len(made)
-            figures |= usage_metadata(usage.get(key, {})) | by_rules.get(key, {})
+            figures |= usage_metadata(usage.get(key, {}), stages) | by_rules.get(key, {})
             for name, table in to_tables(found).items():
                 tables[name][key] = Built(table, fingerprint, metadata=figures if name == "extraction_status" else {})
         status = pa.concat_tables(built.table for built in tables["extraction_status"].values())

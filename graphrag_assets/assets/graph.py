@@ -13,7 +13,7 @@ from graphrag_assets.assets.checks import check_rows, check_specs
 from graphrag_assets.assets.corpus import canonical_titles, text_unit_order
 from graphrag_assets.assets.fingerprints import code_version
 from graphrag_assets.assets.memory import give_back_memory
-from graphrag_assets.assets.models import open_gateway, run, usage_metadata
+from graphrag_assets.assets.models import asking_stages, open_gateway, run, usage_metadata
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.pictures import graph_picture
 from graphrag_assets.assets.refreshing import refreshing
@@ -203,7 +203,8 @@ async def build_standard(
     }
     metadata = _metadata(resolution, merged)
     passing = sum(each.passing for each in undone)
-    metadata["entities"] |= {"summaries_failed": len(undone), "summaries_to_try_again": passing} | usage_metadata(usage)
+    metadata["entities"] |= {"summaries_failed": len(undone), "summaries_to_try_again": passing}
+    metadata["entities"] |= usage_metadata(usage, asking_stages(workspace, "entities"))
     return Graph(tables, metadata, undone)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -140,20 +140,47 @@ def _run_id() -> str:
         return ""
 
 
-def usage_metadata(usage: dict[str, StageUsage]) -> dict[str, Any]:
+def asking_stages(workspace: Workspace, asset: str) -> tuple[str, ...]:
+    """Stages in which an asset asks a model over the network, with the settings as they are.
+
+    Args:
+        workspace: Settings.
+        asset: extraction_status, entities, community_reports or one of the embeddings.
+    """
+    s = workspace.settings
+    if asset.endswith("embeddings"):
+        return (asset,) if s.embedding_models else ()
+    if s.effective_method != "standard":
+        return ()
+    claims = ("extract_claims",) if s.extract_claims.enabled else ()
+    verdicts = ("resolve_entities",) if s.entity_resolution.llm else ()
+    stages = {
+        "extraction_status": ("extract_graph", *claims),
+        "entities": (*verdicts, "summarize_descriptions"),
+        "community_reports": ("community_reports",),
+    }
+    return stages.get(asset, ())
+
+
+def usage_metadata(usage: Mapping[str, StageUsage], stages: Sequence[str] = ()) -> dict[str, Any]:
     """LLM usage of a step as asset metadata: numbers that the UI can plot over runs.
 
     Args:
         usage: Accounts by stage.
+        stages: Stages that are told even where nothing was asked in them, so that a plot has no gaps.
     """
+    from graphrag_assets.llm.usage import StageUsage
+
     metadata: dict[str, Any] = {}
-    for stage, used in sorted(usage.items()):
+    for stage, used in sorted({**{stage: StageUsage() for stage in stages}, **usage}.items()):
         metadata |= {
             f"{stage}/llm_calls": used.calls,
             f"{stage}/cached_answers": used.cached,
             f"{stage}/failed_answers": used.failed,
+            f"{stage}/repeated_calls": used.retries,
             f"{stage}/prompt_tokens": used.prompt_tokens,
             f"{stage}/completion_tokens": used.completion_tokens,
+            f"{stage}/seconds_waited": round(used.seconds, 3),
         }
         metadata |= {f"{stage}/recovered_{step}": counts["recovered"] for step, counts in used.ladder.items()}
         if used.batched:

@@ -29,6 +29,7 @@ from graphrag_assets.storage.filesystem import INPUT_BASE, FileSystem, open_file
 from graphrag_assets.storage.lease import BusyError, check, exclusive
 from graphrag_assets.storage.snapshots import SnapshotStore
 from graphrag_assets.storage.undone import Undone, keep_undone
+from graphrag_assets.telemetry import telemetry_of
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +81,10 @@ class Index(dg.ConfigurableResource[None]):
         run = context.run
         what = f"Dagster run {run.run_id} of {run.job_name}" if run else "a Dagster run"
         seconds = self.workspace.settings.automation.lease_seconds
+        telemetry = telemetry_of(self.workspace.settings.telemetry)
         with exclusive(self.storage, what, seconds, wait=True, waiting=tell):
             yield self
+        telemetry.send()
 
     @property
     def workspace(self) -> Workspace:

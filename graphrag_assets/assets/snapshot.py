@@ -21,6 +21,7 @@ from graphrag_assets.assets.memory import give_back_memory
 from graphrag_assets.assets.partitions import all_there, every_batch
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.assets.specs import PUBLISHED, described
+from graphrag_assets.assets.usage_over_runs import usage_over_runs
 from graphrag_assets.indexing.links import text_unit_links
 from graphrag_assets.indexing.look_ups import look_up_tables
 from graphrag_assets.indexing.report_parts import publish_citations
@@ -281,6 +282,7 @@ def snapshot_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         manifest, new = index.snapshots.publish(data, rows, vectors, info, made)
         forget_batches(index.build, prints.batches, BATCHED)
         metadata = snapshot_metadata(index.storage, manifest) | {"new_snapshot": new} | run_metadata(made.run)
+        metadata |= usage_over_runs(index, context.instance, SNAPSHOT)
         yield dg.MaterializeResult(metadata=metadata)
 
     return [index_snapshot]

@@ -5,12 +5,14 @@ They are evaluated after every publication, by the sensor ``watch_health`` betwe
 materialized for some time, while a snapshot stays true for as long as its input does not change.
 """
 
+import logging
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from graphrag_assets.assets.resources import open_input, open_storage
 from graphrag_assets.assets.snapshot import SNAPSHOT
@@ -21,6 +23,8 @@ from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.storage.filesystem import FileSystem, StorageError
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
+
+log = logging.getLogger(__name__)
 
 FRESH, FAILED = "input_is_published", "nothing_failed"
 
@@ -78,13 +82,15 @@ def stale(seen: Look, published: Manifest | None, hours: float, now: float, firs
         published: The published snapshot.
         hours: How long it may wait.
         now: The present time.
-        first: Time at which something was first seen to be missing; None: reckoned from the times of the changed files.
+        first: Time at which something was first seen to be missing; None: reckoned from the times of what changed after
+            the snapshot was published; where those tell nothing, as of files that are gone, it is taken to be missing
+            since now.
     """
     if not seen.missing:
         return Alert(True, figures={"hours_waiting": 0.0})
     if first is None:
         created = datetime.fromisoformat(published.created).timestamp() if published else 0.0
-        first = max(min(seen.modified, default=created or now), created)
+        first = min((at for at in (*seen.modified, *seen.since) if at > created), default=now)
     waiting = max(0.0, (now - first) / 3600)
     figures = {"hours_waiting": round(waiting, 2)}
     if waiting <= hours:
@@ -145,6 +151,32 @@ def evaluate(workspace: Workspace, clean: str = "", first: float | None = None) 
     except (InputError, StorageError) as error:
         fresh = Alert(False, f"the input cannot be looked at: {error}")
     return {FRESH: fresh, FAILED: failures(storage, published, settings.alert_failed_share)}, seen
+
+
+def shown(instance: dg.DagsterInstance) -> dict[str, bool | None]:
+    """What the page of index_snapshot shows of each alert that was ever evaluated.
+
+    A run that failed before it came to them leaves them as failed there: that is not what they say.
+    """
+    keys = [dg.AssetCheckKey(dg.AssetKey(SNAPSHOT), name) for name in DESCRIPTIONS]
+    found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    passed = {AssetCheckExecutionRecordStatus.SUCCEEDED: True, AssetCheckExecutionRecordStatus.FAILED: False}
+    return {key.name: passed.get(record.status) for key, record in found.items() if record is not None}
+
+
+def restate(instance: dg.DagsterInstance, workspace: Workspace) -> None:
+    """Have the page say at once what the alerts say, after a run that failed before it came to them.
+
+    Until the next look of the sensor ``watch_health`` it would show failed checks where all is well with what is
+    published. A help, never a reason to fail.
+    """
+    try:
+        if None not in shown(instance).values():
+            return
+        for name, alert in evaluate(workspace)[0].items():
+            instance.report_runless_asset_event(alert.evaluation(name))
+    except Exception as error:
+        log.info("the alerts could not be told anew: %s: %s", type(error).__name__, error)
 
 
 def alert_checks(workspace: Workspace) -> list[dg.AssetChecksDefinition]:

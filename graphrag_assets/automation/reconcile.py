@@ -25,6 +25,7 @@ from graphrag_assets.assets.models import WAITING
 from graphrag_assets.assets.partitions import BATCHES_NAME
 from graphrag_assets.assets.refreshing import begin_refresh, end_refresh, refreshing
 from graphrag_assets.assets.resources import Index
+from graphrag_assets.automation.alerts import restate
 from graphrag_assets.automation.history import restore_history
 from graphrag_assets.automation.plan import Work, contiguous, last_inventory, missing_work
 from graphrag_assets.automation.processes import PROCESS_TAG, end_dead_runs, end_runs, running
@@ -35,6 +36,7 @@ from graphrag_assets.llm.budget import current_budgets
 from graphrag_assets.storage.lease import BusyError, exclusive
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import is_kept
+from graphrag_assets.telemetry import present, telemetry_of
 
 if TYPE_CHECKING:
     from graphrag_assets.storage.snapshots import Manifest
@@ -187,13 +189,33 @@ def reconcile(
     home = Path(instance.root_directory)
     end_dead_runs(instance, home)
     seconds = index.workspace.settings.automation.lease_seconds
+    telemetry = telemetry_of(index.workspace.settings.telemetry)
     with exclusive(index.storage, what, seconds, wait=wish.wait, waiting=_tell_wait), running(home) as process:
         own = {PROCESS_TAG: process, MAX_RETRIES_TAG: "0"}
         try:
-            return _reconcile(defs, index, instance, {**(tags or {}), **own}, wish)
+            with telemetry.span("index", {"graphrag.started_by": what}) as span:
+                done = _reconcile(defs, index, instance, {**(tags or {}), **own}, wish)
+                span.set_attributes(_told(done))
+                return done
+        except RunFailedError:
+            restate(instance, index.workspace)
+            raise
         except BaseException:
             end_runs(instance, [process], "interrupted before the run began its first step")
             raise
+        finally:
+            telemetry.send()
+
+
+def _told(done: Reconciled) -> dict[str, Any]:
+    """What a reconcile did, as attributes of its span."""
+    figures = {
+        **{f"graphrag.documents.{name}": count for name, count in done.changes.items()},
+        "graphrag.batches": len(done.work.batches),
+        "graphrag.snapshot": done.snapshot.id if done.snapshot else "",
+        "graphrag.snapshot.new": done.new,
+    }
+    return present(figures)
 
 
 def _tell_wait(busy: BusyError) -> None:

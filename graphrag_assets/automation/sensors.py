@@ -5,11 +5,9 @@ import time
 from dataclasses import replace
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from graphrag_assets.assets.resources import open_input, open_storage
-from graphrag_assets.assets.snapshot import SNAPSHOT
-from graphrag_assets.automation.alerts import DESCRIPTIONS, evaluate
+from graphrag_assets.automation.alerts import evaluate, shown
 from graphrag_assets.automation.jobs import RECONCILE, RECONCILE_OP, UPKEEP
 from graphrag_assets.automation.watching import LastRun, Memory, decide, look
 from graphrag_assets.ids import digest_json
@@ -128,17 +126,6 @@ def watch_batches_sensor(workspace: Workspace) -> dg.SensorDefinition:
     return watch_batches
 
 
-def _shown(instance: dg.DagsterInstance) -> dict[str, bool | None]:
-    """What the page of index_snapshot shows of each alert that was ever evaluated.
-
-    A run that failed before it came to them leaves them as failed there: that is not what they say.
-    """
-    keys = [dg.AssetCheckKey(dg.AssetKey(SNAPSHOT), name) for name in DESCRIPTIONS]
-    found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-    passed = {AssetCheckExecutionRecordStatus.SUCCEEDED: True, AssetCheckExecutionRecordStatus.FAILED: False}
-    return {key.name: passed.get(record.status) for key, record in found.items() if record is not None}
-
-
 def watch_health_sensor(workspace: Workspace) -> dg.SensorDefinition:
     """Declare watch_health.
 
@@ -164,7 +151,7 @@ def watch_health_sensor(workspace: Workspace) -> dg.SensorDefinition:
             memory = replace(memory, first=memory.first or time.time())
         said = digest_json({name: [alert.passed, alert.told] for name, alert in alerts.items()})
         cursor = json.dumps({"memory": json.loads(memory.to_json()), "said": said})
-        if said == remembered.get("said") and _shown(context.instance) in (
+        if said == remembered.get("said") and shown(context.instance) in (
             {},
             {n: a.passed for n, a in alerts.items()},
         ):

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from graphrag_assets.assets.fingerprints import BATCH_STAGES, CORPUS_STAGES, Fingerprints, code_version
 from graphrag_assets.automation.plan import inventory_fingerprint, last_inventory, missing_work
@@ -34,6 +35,8 @@ class Look:
         told: The same in words.
         modified: Times of modification of the new and changed files.
         gone: Whether files are gone.
+        since: Where no file changed, times at which what is missing may have come about: those of the files that an
+            earlier look took note of, and of the settings.
     """
 
     state: str
@@ -41,6 +44,7 @@ class Look:
     told: str = ""
     modified: tuple[float, ...] = ()
     gone: bool = False
+    since: tuple[float, ...] = ()
 
 
 def look(workspace: Workspace, source: FileSystem, storage: FileSystem, clean: str = "") -> Look:
@@ -77,10 +81,18 @@ def look(workspace: Workspace, source: FileSystem, storage: FileSystem, clean: s
     if work.nothing or (published is not None and "imported" in published.info):
         return Look("" if work.due is not None else state)  # what failed is tried again when it is time
     stages = [*work.stages, *work.corpus_stages]
-    told = f"no file changed, but {len(work.batches)} batches and the stages {', '.join(stages)} have to be made"
+    of_batches = f"{len(work.batches)} batches and " if work.batches else ""
+    told = f"no file changed since the last look at the input, but {of_batches}the stages {', '.join(stages)} have to be made"
     if not stages:
         told = "no file changed, but the published snapshot is not that of the input and the settings"
-    return Look(state, digest_json([_versions(workspace), asdict(work) | {"due": None}]), told)
+    since = [*before.files["modified"].to_pylist(), *_modified(workspace.file)]
+    missing = digest_json([_versions(workspace), asdict(work) | {"due": None}])
+    return Look(state, missing, told, since=tuple(since))
+
+
+def _modified(file: Path | None) -> list[float]:
+    """When a file was changed, where it is there."""
+    return [file.stat().st_mtime] if file is not None and file.is_file() else []
 
 
 def _with_files(state: str, changes: FileChanges, versions: str) -> Look:

@@ -32,6 +32,7 @@ KINDS = {
     "ExchangeError": "exchange",
     "PipelineMissingError": "settings",
     "PromptError": "prompts",
+    "TelemetryError": "settings",
 }
 
 

@@ -14,6 +14,7 @@ from graphrag_assets.llm.batching.desk import Desk
 from graphrag_assets.llm.budget import BudgetReached
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.llm.failed_answers import FailedAnswers
+from graphrag_assets.llm.observing import serving
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class Asker:
         smaller: bool = False,
     ) -> Reply[T]:
         """See :class:`graphrag_assets.indexing.asking.Ask`."""
-        with self._desk.at_work() if self._desk is not None else nullcontext():
+        with serving(self._booking.stage), self._desk.at_work() if self._desk is not None else nullcontext():
             return await self._ask(messages, parse, schema, row, partial, smaller)
 
     async def _ask(

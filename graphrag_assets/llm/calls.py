@@ -23,6 +23,7 @@ from graphrag_assets.llm.turns import Size, Turn
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.window import Window
 from graphrag_assets.settings import ModelSettings, RetrySettings
+from graphrag_assets.settings_telemetry import TelemetrySettings
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class ModelCalls:
         budget: Ceiling of the run; None: none.
         day: Ceiling of the day; None: none.
         limits: Where calls are counted; None: here, for this object only.
+        telemetry: Who else is told of the calls; None: nobody.
 
     Raises:
         GatewayError: The entry cannot work as it stands (no key, no address).
@@ -108,11 +110,12 @@ class ModelCalls:
         budget: Budget | None = None,
         day: DayBudget | None = None,
         limits: LimitStore | None = None,
+        telemetry: TelemetrySettings | None = None,
     ) -> None:
         self.entry = entry
         self.settings = settings
         self.endpoint: Endpoint = endpoint(entry, settings)
-        self.client: Client = connect(self.endpoint, settings)
+        self.client: Client = connect(self.endpoint, settings, telemetry)
         self.facts: ModelFacts = facts(settings)
         self._slots = slots
         name = f"{settings.model_provider}/{settings.model}@{self.endpoint.identity}"

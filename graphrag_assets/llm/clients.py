@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.settings import ModelSettings
+from graphrag_assets.settings_telemetry import TelemetrySettings
+from graphrag_assets.telemetry import telemetry_of
 
 Vector = NDArray[np.float32]
 
@@ -46,12 +48,16 @@ class ChatAnswer:
         finish: Why it ended: stop, length, content_filter, or the provider's own word.
         refusal: Text of a refusal, where the provider marks it as such.
         usage: Tokens, None where the provider does not say.
+        model: Model that answered, as the provider names it; empty where it does not.
+        id: The provider's id of the answer; empty where there is none.
     """
 
     text: str | None
     finish: str = "stop"
     refusal: str | None = None
     usage: TokenUsage | None = None
+    model: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +67,12 @@ class VectorAnswer:
     Args:
         vectors: One array per vector that came.
         usage: Tokens, None where the provider does not say.
+        model: Model that answered, as the provider names it; empty where it does not.
     """
 
     vectors: list[Vector]
     usage: TokenUsage | None = None
+    model: str = ""
 
 
 @dataclass(slots=True)
@@ -75,11 +83,15 @@ class StreamEnd:
         finish: As in :class:`ChatAnswer`, empty as long as the answer has not ended.
         refused: True where the provider sent a refusal.
         usage: Tokens, None where the provider does not say.
+        model: As in :class:`ChatAnswer`.
+        id: As in :class:`ChatAnswer`.
     """
 
     finish: str = ""
     refused: bool = False
     usage: TokenUsage | None = None
+    model: str = ""
+    id: str = ""
 
 
 class Client(Protocol):
@@ -278,15 +290,36 @@ def endpoint(entry: str, model: ModelSettings) -> Endpoint:
     return Endpoint(entry, base, key or None, _identity(base, model), {k: str(v) for k, v in headers.items()})
 
 
-def connect(where: Endpoint, model: ModelSettings) -> Client:
-    """A client for an entry; nothing is imported or opened before the first call."""
-    if speaks_openai(model):
+def connect(where: Endpoint, model: ModelSettings, telemetry: TelemetrySettings | None = None) -> Client:
+    """A client for an entry; nothing is imported or opened before the first call, except what telemetry needs.
+
+    Args:
+        where: Where the model is reached.
+        model: Settings of the entry.
+        telemetry: Who else is told of the calls; None: nobody.
+
+    Raises:
+        TelemetryError: Telemetry needs packages that are not installed.
+    """
+    telemetry = telemetry or TelemetrySettings()
+    client = _connect(where, model, telemetry)
+    if not telemetry.traces and not telemetry.metrics:
+        return client
+    from graphrag_assets.llm.observing import ObservedClient
+
+    return ObservedClient(client, where, model, telemetry_of(telemetry))
+
+
+def _connect(where: Endpoint, model: ModelSettings, telemetry: TelemetrySettings) -> Client:
+    direct = speaks_openai(model)
+    if direct and (model.client == "direct" or not telemetry.litellm_callbacks):
         from graphrag_assets.llm.direct import DirectClient
 
         return DirectClient(where, model)
     from graphrag_assets.llm.through_litellm import LiteLLMClient
 
-    return LiteLLMClient(where, model)
+    # The address of what speaks OpenAI's protocol is that of the protocol, whatever LiteLLM would make of the provider.
+    return LiteLLMClient(where, model, telemetry, provider="openai" if direct else None)
 
 
 def _environment(names: Sequence[str]) -> str | None:

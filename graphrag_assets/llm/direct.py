@@ -108,6 +108,7 @@ class DirectClient:
                     if response.content_type == "application/json":  # a server that does not stream
                         answer = chat_answer(_parse(await response.read()))
                         end.finish, end.usage = answer.finish, answer.usage
+                        end.model, end.id = answer.model, answer.id
                         end.refused = answer.refusal is not None
                         yield answer.text or ""
                         return
@@ -283,7 +284,12 @@ def chat_answer(body: Mapping[str, Any]) -> ChatAnswer:
         choice = body["choices"][0]
         message = choice["message"]
         return ChatAnswer(
-            message.get("content"), choice.get("finish_reason") or "stop", message.get("refusal"), _usage(body)
+            message.get("content"),
+            choice.get("finish_reason") or "stop",
+            message.get("refusal"),
+            _usage(body),
+            str(body.get("model") or ""),
+            str(body.get("id") or ""),
         )
     except (KeyError, IndexError, TypeError, AttributeError):
         raise PassingError("bad_body", "the answer holds no message", 200) from None
@@ -293,7 +299,7 @@ def vector_answer(body: Mapping[str, Any]) -> VectorAnswer:
     """The vectors in a body of /embeddings; PassingError where there are none."""
     try:
         items = sorted(body["data"], key=lambda item: int(item["index"]))
-        return VectorAnswer([_vector(item["embedding"]) for item in items], _usage(body))
+        return VectorAnswer([_vector(item["embedding"]) for item in items], _usage(body), str(body.get("model") or ""))
     except (KeyError, TypeError, ValueError, binascii.Error):
         raise PassingError("bad_body", "the answer holds no vectors", 200) from None
 
@@ -330,6 +336,7 @@ def _stream_piece(event: bytes, end: StreamEnd, secrets: Sequence[str]) -> str:
         message = error.get("message", "") if isinstance(error, dict) else str(error)
         raise PassingError("server", redact(f"the stream ended with an error: {message}", secrets))
     end.usage = _usage(body) or end.usage
+    end.model, end.id = end.model or str(body.get("model") or ""), end.id or str(body.get("id") or "")
     choices = body.get("choices") or []
     if not choices:
         return ""

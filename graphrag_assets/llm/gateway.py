@@ -39,6 +39,7 @@ from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentErro
 from graphrag_assets.llm.failed_answers import FailedAnswers, folder_of
 from graphrag_assets.llm.ledger import Ledger, Prompts
 from graphrag_assets.llm.limit_stores import open_limits
+from graphrag_assets.llm.observing import STAGE, serving
 from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.llm.shared_cache import open_cache
 from graphrag_assets.llm.usage import StageUsage
@@ -180,6 +181,7 @@ class Gateway:
                 was empty or the connection broke, possibly amid the answer.
             GatewayError: The model cannot be used.
         """
+        STAGE.set(stage)  # for this task: no block, which another task might have to leave
         answers, account = self._chat(model_id), self._account(stage)
         key, known = await answers.known(messages, str)
         if known is not None:
@@ -249,7 +251,7 @@ class Gateway:
             GatewayError: Some texts could not be embedded, after all repeats; vectors so far are kept in the cache.
         """
         booking = Booking(stage, self._account(stage), self._ledger)
-        with self._desk.at_work() if self._desk is not None else nullcontext():
+        with serving(stage), self._desk.at_work() if self._desk is not None else nullcontext():
             return await self._embedding(model_id).embed(booking, texts, kind, rows)
 
     def dimension(self, model_id: str) -> int | None:
@@ -344,6 +346,7 @@ class Gateway:
             budget=self._budget,
             day=self._day,
             limits=open_limits(self._workspace),
+            telemetry=self._workspace.settings.telemetry,
         )
         self._calls[entry] = calls
         return calls

@@ -39,9 +39,12 @@ from graphrag_assets.llm.errors import (
     redact,
     retry_after,
 )
+from graphrag_assets.llm.litellm_callbacks import finish_callbacks, set_callbacks
+from graphrag_assets.llm.observing import STAGE
 from graphrag_assets.llm.parameters import blamed
 from graphrag_assets.llm.wire import clean, response_format
 from graphrag_assets.settings import ModelSettings
+from graphrag_assets.settings_telemetry import TelemetrySettings
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +61,21 @@ class LiteLLMClient:
     Args:
         endpoint: Where.
         model: Settings of the entry.
+        telemetry: Callbacks, and whether they may see text; None: there are none.
+        provider: Provider as LiteLLM is to take it; None: as in the entry.
     """
 
-    def __init__(self, endpoint: Endpoint, model: ModelSettings) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        model: ModelSettings,
+        telemetry: TelemetrySettings | None = None,
+        provider: str | None = None,
+    ) -> None:
         self._endpoint = endpoint
-        self._provider = model.model_provider
-        self._base64 = model.model_provider in _BASE64
+        self._provider = provider or model.model_provider
+        self._callbacks = tuple(telemetry.litellm_callbacks) if telemetry else ()
+        self._base64 = self._provider in _BASE64
         self._structured = True
         self._opened = False
         self._parameters = parameters(model)
@@ -71,7 +83,7 @@ class LiteLLMClient:
         self._name = name = model.azure_deployment_name or model.model
         self._call: dict[str, Any] = {
             **parameters(model),
-            "model": f"{model.model_provider}/{name}",
+            "model": f"{self._provider}/{name}",
             "timeout": float(model.call_args.get("timeout", model.timeout)),
             "num_retries": 0,
             "max_retries": 0,
@@ -79,6 +91,10 @@ class LiteLLMClient:
         }
         own = {"api_base": endpoint.base, "api_key": endpoint.key, "api_version": model.api_version}
         self._call.update({k: v for k, v in own.items() if v is not None})
+        if provider is not None:
+            self._call.setdefault("api_key", "none")  # LiteLLM wants one where the server does not
+        if self._callbacks and telemetry is not None:
+            self._call["turn_off_message_logging"] = not telemetry.capture_content
         if endpoint.headers:
             self._call["extra_headers"] = dict(endpoint.headers)
         self._managed_identity = model.auth_method == "azure_managed_identity"
@@ -115,6 +131,8 @@ class LiteLLMClient:
         try:
             async for chunk in chunks:
                 end.usage = _usage(chunk) or end.usage
+                end.model = end.model or str(getattr(chunk, "model", "") or "")
+                end.id = end.id or str(getattr(chunk, "id", "") or "")
                 if chunk.choices:
                     choice = chunk.choices[0]
                     end.finish = choice.finish_reason or end.finish
@@ -165,6 +183,8 @@ class LiteLLMClient:
         if not self._opened:
             return
         self._opened = False
+        if self._callbacks:
+            await finish_callbacks()
         _OPEN.discard(id(self))
         if not _OPEN:
             with contextlib.suppress(Exception):  # another release may do without
@@ -183,11 +203,15 @@ class LiteLLMClient:
                 **call,
                 "azure_ad_token_provider": await asyncio.to_thread(_azure_token_provider, self._endpoint.entry),
             }
+        if self._callbacks and function in ("acompletion", "aembedding"):
+            await asyncio.to_thread(set_callbacks, self._callbacks)
+            stage = STAGE.get()
+            call = {**call, "metadata": {"generation_name": stage, "tags": ["graphrag-assets", stage]}}
         while True:
             for name in self._left_out & call.keys():
                 del call[name]
             try:
-                with unlogged():
+                with contextlib.nullcontext() if self._callbacks else unlogged():
                     return await getattr(litellm, function)(**call)
             except Exception as error:
                 mapped = self._mapped(error)
@@ -309,7 +333,14 @@ def _chat_answer(response: Any) -> ChatAnswer:
     try:
         choice = response.choices[0]
         own = getattr(choice.message, "provider_specific_fields", None) or {}
-        return ChatAnswer(choice.message.content, choice.finish_reason or "stop", own.get("refusal"), _usage(response))
+        return ChatAnswer(
+            choice.message.content,
+            choice.finish_reason or "stop",
+            own.get("refusal"),
+            _usage(response),
+            str(getattr(response, "model", "") or ""),
+            str(getattr(response, "id", "") or ""),
+        )
     except (AttributeError, IndexError, TypeError):
         raise PassingError("bad_body", "the answer holds no message") from None
 
@@ -317,7 +348,11 @@ def _chat_answer(response: Any) -> ChatAnswer:
 def _vector_answer(response: Any) -> VectorAnswer:
     try:
         items = sorted(response.data, key=lambda item: int(item["index"]))
-        return VectorAnswer([_vector(item["embedding"]) for item in items], _usage(response))
+        return VectorAnswer(
+            [_vector(item["embedding"]) for item in items],
+            _usage(response),
+            str(getattr(response, "model", "") or ""),
+        )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise PassingError("bad_body", "the answer holds no vectors") from None
 

@@ -25,6 +25,7 @@ from graphrag_assets.query.models import Models, open_models
 from graphrag_assets.query.result import NOTE, Answer, Draft, Stopwatch, cited_sections
 from graphrag_assets.query.routing import Route
 from graphrag_assets.query.writing import OnText, Question
+from graphrag_assets.telemetry import present, telemetry_of
 
 Method = Literal["auto", "local", "global", "drift", "basic"]
 
@@ -95,10 +96,13 @@ async def ask(
     _check(index, question, method, level)
     _check_limits(deadline=deadline, max_usd=max_usd, max_tokens=max_tokens)
     index = await asyncio.to_thread(index.within, documents)
-    watch = Stopwatch()
+    telemetry = telemetry_of(index.settings.telemetry)
+    watch = Stopwatch(telemetry=telemetry)
     budget = budget or ceiling(index, max_usd, max_tokens)
     until = Deadline(deadline)
     async with AsyncExitStack() as stack:
+        about = {"graphrag.method.asked": method, "graphrag.snapshot": index.snapshot, **_WORKFLOW}
+        span = stack.enter_context(telemetry.span("question", about))
         with watch.step("models"):
             opened = models if models is not None else await stack.enter_async_context(open_models(index))
         _check_length(question, opened)
@@ -132,7 +136,28 @@ async def ask(
             estimates = await asyncio.to_thread(costs.estimate, asked) if wanted else {}
         explanation = explain(route, fell_back, estimates, draft, budget)
         llm = usage_since(before, usage() if usage else {})
-        return await asyncio.to_thread(_finish, asked, draft, llm, explanation)
+        answer = await asyncio.to_thread(_finish, asked, draft, llm, explanation)
+        span.set_attributes(_told(answer, question if telemetry.content else ""))
+        return answer
+
+
+#: What a question is in the conventions for generative AI.
+_WORKFLOW = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "question"}
+
+
+def _told(answer: Answer, question: str) -> dict[str, Any]:
+    """An answer as attributes of its span; text only where a question is given."""
+    figures = {
+        "graphrag.method": answer.method,
+        "graphrag.context.tokens": answer.tokens,
+        "graphrag.citations": len(answer.citations),
+        "graphrag.citations.dropped": len(answer.dropped_citations),
+        "graphrag.declined": answer.declined,
+        "graphrag.extractive": answer.extractive,
+        **{f"graphrag.llm.{name}": value for name, value in answer.llm.items() if name != "by_stage"},
+    }
+    text = {"graphrag.question": question, "graphrag.answer": answer.answer} if question else {}
+    return present(figures | text)
 
 
 def ceiling(index: Index, max_usd: float | None = None, max_tokens: int | None = None) -> Budget:

@@ -13,6 +13,7 @@ from typing import Any
 from graphrag_assets.query.citations import Citable, Cited
 from graphrag_assets.query.context import Context
 from graphrag_assets.query.support import Unsupported, unsupported
+from graphrag_assets.telemetry import OFF, Telemetry
 
 #: What stands before each note on what went wrong, at the end of an answer.
 NOTE = "\n\n> Note: "
@@ -162,9 +163,15 @@ def cited_sections(citable: Citable) -> dict[str, list[int]]:
 
 @dataclass
 class Stopwatch:
-    """Seconds by step of one question."""
+    """Seconds by step of one question.
+
+    Args:
+        seconds: Seconds so far.
+        telemetry: Where each step is a span.
+    """
 
     seconds: dict[str, float] = field(default_factory=dict)
+    telemetry: Telemetry = OFF
     _started: float = field(default_factory=time.perf_counter)
 
     @contextmanager
@@ -172,7 +179,8 @@ class Stopwatch:
         """Time a step; steps of one name add up."""
         start = time.perf_counter()
         try:
-            yield
+            with self.telemetry.span(f"question {name}"):
+                yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 

@@ -18,6 +18,7 @@ import dagster as dg
 
 from graphrag_assets import object_store
 from graphrag_assets.settings import Workspace
+from graphrag_assets.telemetry import OFF, telemetry_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,16 +82,33 @@ def lasting_failures_at_once() -> Iterator[None]:
 
 
 def fails_at_once(step: Callable[P, T]) -> Callable[P, T]:
-    """Decorate the function of an asset with :func:`lasting_failures_at_once`."""
+    """Decorate the function of an asset with :func:`lasting_failures_at_once`, and a span where telemetry is on."""
 
     @wraps(step)
     def guarded(*args: P.args, **inputs: P.kwargs) -> Any:
-        with lasting_failures_at_once():
+        with lasting_failures_at_once(), _span(inputs.get("index")):
             return step(*args, **inputs)
 
     @wraps(step)
     def guarded_outputs(*args: P.args, **inputs: P.kwargs) -> Any:
-        with lasting_failures_at_once():
+        with lasting_failures_at_once(), _span(inputs.get("index")):
             yield from cast(Iterator[Any], step(*args, **inputs))
 
     return guarded_outputs if isgeneratorfunction(step) else guarded
+
+
+@contextmanager
+def _span(index: Any) -> Iterator[None]:
+    """A span of the step that runs now, where the settings of its workspace ask for spans."""
+    telemetry = telemetry_of(index.workspace.settings.telemetry) if index is not None else OFF
+    if telemetry is OFF:
+        yield
+        return
+    context = dg.OpExecutionContext.get()
+    name = context.op.name
+    about = {"dagster.run_id": context.run.run_id, "dagster.step": name, "dagster.job": context.run.job_name}
+    if context.has_partition_key_range:
+        span = context.partition_key_range
+        about |= {"dagster.partitions": span.start if span.start == span.end else f"{span.start}...{span.end}"}
+    with telemetry.span(f"step {name}", about):
+        yield

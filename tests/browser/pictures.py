@@ -20,9 +20,19 @@ import yaml
 
 from graphrag_assets.storage.filesystem import open_filesystem
 from graphrag_assets.storage.snapshots import SnapshotStore
+from tests.browser.page import look
 from tests.browser.test_ui import Ui, start, wait_for
 from tests.llmsim_server import LlmSim
-from tests.pipeline.workspaces import DEMO, FIVE_DOCUMENTS, REPOSITORY, demo_texts, make_workspace, simulated
+from tests.pipeline.workspaces import (
+    DEMO,
+    FIVE_DOCUMENTS,
+    REPOSITORY,
+    demo_texts,
+    index,
+    make_workspace,
+    simulated,
+    write_document,
+)
 
 #: How often a page is rendered before giving up.
 ATTEMPTS = 4
@@ -92,6 +102,7 @@ def settled(ui: Ui, before: str | None) -> None:
 
 def story(folder: Path) -> None:
     """A file is dropped, one edited, one deleted, and nobody does anything further."""
+    folder.mkdir()
     root = folder / "demo"
     shutil.copytree(DEMO, root, ignore=shutil.ignore_patterns("output", ".cache", ".dagster"))
     settings = yaml.safe_load((DEMO / "settings.yaml").read_text())
@@ -156,16 +167,50 @@ def failure(folder: Path) -> None:
         sim.stop()
 
 
+def usage(folder: Path) -> None:
+    """What a simulated model took over four runs, of which three have little to do."""
+    sim = LlmSim()
+    folder.mkdir()
+    try:
+        root = priced_runs(folder / "demo", sim)
+        ui = start(root, folder)
+        try:
+            look(f"{ui.url}/assets/index_snapshot?view=overview", ["Plots"], IMAGES / "usage-plots.png", 1500, 1500)
+            print("docs/images/usage-plots.png", flush=True)
+        finally:
+            ui.stop()
+    finally:
+        sim.stop()
+
+
+def priced_runs(root: Path, sim: LlmSim) -> Path:
+    """A workspace of which a first run, an edit, a new document and a deletion were indexed, at a price."""
+    settings = simulated(sim, batches={"max_documents": 2})
+    for entry in (*settings["completion_models"].values(), *settings["embedding_models"].values()):
+        entry["prices"] = {"input_per_million": 1.0, "output_per_million": 4.0}
+    make_workspace(root, demo_texts(*FIVE_DOCUMENTS), **settings)
+    index(root)
+    write_document(root, FIVE_DOCUMENTS[2], ADDED)
+    index(root)
+    write_document(root, "notes/bridge-warden.txt", ADDED.replace("two fingers", "three fingers"))
+    index(root)
+    (root / "input" / FIVE_DOCUMENTS[0]).unlink()
+    index(root)
+    return root
+
+
+#: What can be taken by itself.
+PARTS = {"story": story, "failure": failure, "usage": usage}
+
+
 def main() -> None:
     """Take all pictures, or those of one part."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("part", choices=["all", "story", "failure"], nargs="?", default="all")
+    parser.add_argument("part", choices=["all", *PARTS], nargs="?", default="all")
     part = parser.parse_args().part
     with tempfile.TemporaryDirectory(prefix="pictures-") as name:
-        if part != "failure":
-            story(Path(name))
-        if part != "story":
-            failure(Path(name) / "failure")
+        for chosen in PARTS if part == "all" else [part]:
+            PARTS[chosen](Path(name) / chosen)
 
 
 if __name__ == "__main__":

@@ -224,6 +224,46 @@ def test_alerts_between_publications(daemon: Daemon) -> None:
     assert daemon.alerts() == {"input_is_published": (True, ""), "nothing_failed": (True, "")}
 
 
+def page(instance: dg.DagsterInstance) -> dict[str, str]:
+    """What the page of index_snapshot shows of the alerts."""
+    keys = [dg.AssetCheckKey(dg.AssetKey("index_snapshot"), name) for name in ("input_is_published", "nothing_failed")]
+    found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    return {key.name: record.status.value for key, record in found.items() if record is not None}
+
+
+def test_a_run_that_failed_leaves_no_alert_that_is_not_true(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page says at once what is the matter with what is published: nothing; and later, that a change waits too long."""
+    daemon.until_rest()
+    daemon.alerts()
+    well = {"input_is_published": "SUCCEEDED", "nothing_failed": "SUCCEEDED"}
+    assert page(daemon.instance) == well
+    (daemon.root / "input" / "more.txt").write_text("The Ferryman Ottokar met Amaranth Quill at the Lantern Bridge.")
+    settle(daemon.root)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("the disk is on fire")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("graphrag_assets.assets.graph.merge_graph", broken)
+        daemon.tick()
+        (request,) = daemon.tick().run_requests or []
+        run = daemon.run(request)
+        assert run is not None
+        assert run.status == dg.DagsterRunStatus.FAILURE
+        assert page(daemon.instance) == well, "the run came to no check of the snapshot: nothing is wrong with that"
+        assert daemon.alerts() == {}, "the sensor has nothing to mend"
+        # By hand, in a run that is no reconcile: the sensor mends it at its next look.
+        job = daemon.definitions.resolve_job_def("build_graph")
+        assert not job.execute_in_process(instance=daemon.instance, raise_on_error=False).success
+        assert page(daemon.instance) != well
+        assert daemon.alerts() == {"input_is_published": (True, ""), "nothing_failed": (True, "")}
+        make_workspace(daemon.root, {}, **FAST, automation={"stale_hours": 0.0001})
+        time.sleep(0.5)
+        (passed, told) = daemon.alerts()["input_is_published"]
+        assert not passed
+        assert told.startswith("no file changed since the last look at the input, but the stages graph, covariates, ")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_upkeep(daemon: Daemon) -> None:

@@ -16,6 +16,7 @@ from graphrag_assets.settings_file import load_workspace
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import (
     FIVE_DOCUMENTS,
+    copy_workspace,
     demo_texts,
     fresh_process,
     index,
@@ -27,6 +28,8 @@ from tests.pipeline.workspaces import (
     simulated,
     write_document,
 )
+
+pytestmark = pytest.mark.storage
 
 CHANGED = FIVE_DOCUMENTS[2]
 
@@ -239,7 +242,7 @@ def test_plans_of_the_demo_are_within_a_fifth(llmsim: LlmSim, tmp_path: Path, co
     additions = []
     for seed in (74, 75, 76, 77):
         root = tmp_path / f"with-{seed}"
-        shutil.copytree(base, root)
+        copy_workspace(base, root)
         write_document(root, "zz/new.txt", make_text(9000, seed))
         additions.append(planned_and_taken(root))
     assert_within_a_fifth(additions)

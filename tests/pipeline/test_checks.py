@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,20 @@ import pytest
 
 from graphrag_assets.assets import communities, documents, extraction, graph
 from graphrag_assets.storage.build import BuildArea, Built
-from graphrag_assets.storage.filesystem import open_filesystem
-from graphrag_assets.storage.snapshots import SnapshotStore
-from tests.pipeline.workspaces import demo_texts, fresh_process, index, invoke, make_workspace, write_document
+from tests.pipeline.workspaces import (
+    copy_workspace,
+    demo_texts,
+    fresh_process,
+    index,
+    invoke,
+    log_entries,
+    make_workspace,
+    manifest,
+    storage_of,
+    write_document,
+)
+
+pytestmark = pytest.mark.storage
 
 DOCUMENTS = ("letters/2032-05-08-verrall-to-courant.txt", "news/2032-06-08-quarry-strike.txt")
 FAST = {"method": "fast", "extract_graph_nlp": {"processes": 1}, "batches": {"max_documents": 1}}
@@ -32,8 +42,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def workspace(indexed: Path, tmp_path: Path) -> Path:
     """A copy of the indexed workspace, to which a document came."""
-    root = tmp_path / "workspace"
-    shutil.copytree(indexed, root)
+    root = copy_workspace(indexed, tmp_path / "workspace")
     write_document(root, "notes/new.txt", demo_texts("notes/2032-09-06-notice-weight-limit.txt").popitem()[1])
     return root
 
@@ -53,9 +62,7 @@ def latest_checks(root: Path) -> dict[tuple[str, str], bool]:
 
 
 def published(root: Path) -> str:
-    manifest = SnapshotStore(open_filesystem(str(root / "output"))).current()
-    assert manifest is not None
-    return manifest.id
+    return manifest(root).id
 
 
 def replaced(table: pa.Table, name: str, values: Any) -> pa.Table:
@@ -109,10 +116,8 @@ def test_a_bad_table_is_not_written(
     check: str,
 ) -> None:
     """A step computes nonsense: its check fails, and the next run with sound code repairs all."""
-    before, files = (
-        published(workspace),
-        {file: file.read_bytes() for file in sorted((workspace / "output/build").glob(f"{asset}*")) if file.is_file()},
-    )
+    before, storage = published(workspace), storage_of(workspace)
+    files = {info.path: storage.read(info.path) for info in storage.list("build") if asset in info.path}
     sound = getattr(module, function)
     with monkeypatch.context() as patch:
         patch.setattr(module, function, lambda *a, **k: spoil(sound(*a, **k)))
@@ -121,8 +126,8 @@ def test_a_bad_table_is_not_written(
     assert "nothing was written" in failed.err
     assert f"{check}: " in failed.err
     assert published(workspace) == before
-    assert {file: file.read_bytes() for file in files} == files
-    assert not (workspace / "output/build" / asset / "batch-000003.parquet").exists()
+    assert {file: storage.read(file) for file in files} == files
+    assert f"build/{asset}/batch-000003.parquet" not in {info.path for info in storage.list("build")}
     assert latest_checks(workspace)[asset, check] is False
     assert index(workspace)["snapshot"] != before
     assert set(latest_checks(workspace).values()) == {True}
@@ -132,14 +137,15 @@ def test_a_table_that_was_damaged_is_not_published(workspace: Path) -> None:
     """A file of the build area was changed behind the back of the product, with the fingerprint kept."""
     index(workspace)
     before = published(workspace)
-    area = BuildArea(open_filesystem(str(workspace / "output")))
+    storage = storage_of(workspace)
+    area = BuildArea(storage)
     entities, fingerprint = area.read("entities"), area.fingerprint("entities")
     assert fingerprint is not None
     spoiled = replaced(entities, "degree", pc.add(entities["degree"], 1))
     area.write("entities", Built(spoiled, fingerprint))
-    for log in (workspace / "output/snapshots/log").glob("*.json"):
-        if int(log.stem) > 1:
-            log.unlink()
+    for log in log_entries(workspace):
+        if int(Path(log).stem) > 1:
+            storage.delete(log)
     older = published(workspace)
     assert older != before
     failed = invoke("index", "--root", workspace)

@@ -11,6 +11,8 @@ import pytest
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import DEMO, assert_equal_indexes, demo_texts, index, make_workspace, simulated
 
+pytestmark = pytest.mark.storage
+
 DOCUMENTS = (
     "letters/2031-10-23-castellan-to-maske.txt",
     "letters/2032-05-08-verrall-to-courant.txt",

@@ -20,6 +20,7 @@ from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.storage.filesystem import open_filesystem
 from tests.pipeline.workspaces import (
     FIVE_DOCUMENTS,
+    copy_workspace,
     demo_texts,
     fresh_process,
     index,
@@ -29,6 +30,8 @@ from tests.pipeline.workspaces import (
     write_document,
 )
 from tests.s3_server import S3Server
+
+pytestmark = pytest.mark.storage
 
 FAST = {"method": "fast", "extract_graph_nlp": {"processes": 1}, "batches": {"max_documents": 2}}
 BATCHES = ["batch-000001", "batch-000002", "batch-000003"]
@@ -83,9 +86,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def workspace(indexed: Path, tmp_path: Path) -> Path:
     """A copy of the indexed workspace."""
-    root = tmp_path / "workspace"
-    shutil.copytree(indexed, root)
-    return root
+    return copy_workspace(indexed, tmp_path / "workspace")
 
 
 def test_the_ui_shows_the_index_after_the_history_was_deleted(
@@ -178,15 +179,15 @@ def test_nothing_is_reported_where_nothing_was_indexed(tmp_path: Path) -> None:
 
 def test_a_table_that_is_not_there_is_not_reported(workspace: Path) -> None:
     shutil.rmtree(workspace / ".dagster")
-    (workspace / "output/build/entities.parquet").unlink()
-    (workspace / "output/build/text_units/batch-000002.parquet").unlink()
+    storage_of(workspace).delete("build/entities.parquet")
+    storage_of(workspace).delete("build/text_units/batch-000002.parquet")
     prepare_ui(workspace)
     missing = {place for place, status in what_dagster_shows(workspace).items() if status == StaleStatus.MISSING}
     assert missing == {("entities", None), ("text_units", "batch-000002")}
 
 
 def test_the_ui_starts_where_the_storage_cannot_be_read(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (workspace / "output/build/input_inventory.parquet").write_bytes(b"no table")
+    storage_of(workspace).write("build/input_inventory.parquet", b"no table")
     prepare_ui(workspace)
     assert "Could not compare the Dagster history with the storage" in capsys.readouterr().err
 

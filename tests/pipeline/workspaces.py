@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -114,6 +115,18 @@ def make_workspace(root: Path, documents: Mapping[str, str], **settings: Any) ->
         write_document(root, path, text)
     (root / "settings.yaml").write_text(json.dumps(storage_settings(root) | settings), encoding="utf-8")
     return root
+
+
+def copy_workspace(root: Path, target: Path) -> Path:
+    """Copy a workspace with its index, wherever that lies."""
+    shutil.copytree(root, target)
+    if elsewhere := storage_settings(target):
+        settings = json.loads((target / "settings.yaml").read_text(encoding="utf-8"))
+        (target / "settings.yaml").write_text(json.dumps(settings | elsewhere), encoding="utf-8")
+        source, copy = storage_of(root), storage_of(target)
+        for info in list(source.list()):
+            copy.write(info.path, source.read(info.path))
+    return target
 
 
 def write_document(root: Path, path: str, text: str) -> None:

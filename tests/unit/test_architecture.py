@@ -16,21 +16,33 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 #: Modules that every part may use: they say how things are called and told, and import nothing but settings and ids.
-COMMON = {"ids", "settings", "progress", "prompt_files", "machine", "interrupts", "object_store"}
+COMMON = {
+    "ids",
+    "settings",
+    "progress",
+    "prompt_files",
+    "machine",
+    "interrupts",
+    "object_store",
+    "telemetry",
+    "settings_telemetry",
+}
 
 #: For each part of the package, the parts that it may import beside itself; parts that are not listed are free.
 ARROWS: dict[str, set[str]] = {
     "text": {"ids"},
     "indexing": {"text", "ids", "machine"},
     "llm": {"text", *COMMON},
-    "storage": {"ids", "settings", "machine", "object_store"},
+    "storage": {"ids", "settings", "machine", "object_store", "telemetry"},
     "input": {"text", "storage", *COMMON},
     "query": {"storage", "llm", "text", *COMMON},
     "exchange": {"indexing", "storage", "llm", "text", "__version__", *COMMON},
     "ids": set(),
-    "settings": {"ids", "settings_automation", "settings_sections", "settings_searches"},
+    "settings": {"ids", "settings_automation", "settings_sections", "settings_searches", "settings_telemetry"},
     "settings_automation": {"settings_sections"},
     "settings_searches": {"settings_sections"},
+    "settings_telemetry": {"settings_sections"},
+    "telemetry": {"settings_telemetry", "__version__"},
     "settings_sections": set(),
     "progress": set(),
     "machine": set(),

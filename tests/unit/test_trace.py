@@ -11,6 +11,8 @@ from graphrag_assets.trace import Ambiguous, NotFound, trace
 from tests.published import publish
 from tests.unit.query_doubles import small_rows
 
+pytestmark = pytest.mark.storage
+
 
 def test_old_and_imported_snapshots_say_that_no_calls_are_known(tmp_path: Path) -> None:
     publish(tmp_path / "old", small_rows())

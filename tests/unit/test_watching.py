@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -215,3 +218,15 @@ def test_the_alert_tells_what_waits_and_since_when() -> None:
     assert late.figures == {"hours_waiting": 30.0}
     assert "files: 1 new, since 1970-01-11T07:46+00:00, while nothing is published" in late.told
     assert stale(missing("1 new", 5.0), None, 24, NOW, first=NOW - 60).passed, "an old file that was put there just now"
+
+
+def test_what_waits_is_not_taken_for_as_old_as_the_snapshot() -> None:
+    """A snapshot of three days ago, and what came, went or failed just now: it waits since now, not for three days."""
+    days = datetime.fromtimestamp(NOW - 72 * 3600, UTC).isoformat()
+    published: Any = SimpleNamespace(created=days, id="000007-abc")
+    assert stale(missing("1 gone", gone=True), published, 24, NOW).passed
+    assert stale(missing("1 new", 5.0), published, 24, NOW).passed, "copied with the time that it had elsewhere"
+    assert stale(Look("s", "m", "stages have to be made", since=(5.0, NOW - 60)), published, 24, NOW).passed
+    late = stale(Look("s", "m", "stages have to be made", since=(5.0, NOW - 30 * 3600)), published, 24, NOW)
+    assert late.figures == {"hours_waiting": 30.0}
+    assert not late.passed
