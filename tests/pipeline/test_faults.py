@@ -185,6 +185,7 @@ def test_what_fails_is_listed_and_tried_again_with_growing_waits(
     text = invoke("status", "--root", root).out
     assert str(Path(row["raw_answer"]).parent) in text
     assert "--retry-failed" in text
+    assert "extract_graph: mended 0 of 1, asked again 0 of 1, asked with error 0 of 1, 1 failed" in text
 
     assert not index(root)["up_to_date"], "the next run tries again at once"
     assert failed()["tries"] == 2
