@@ -1,7 +1,7 @@
 """What a model's faults do to an index: every fault of the simulator, at 5, 20 and 50 %, alone and mixed.
 
     python bench/faults.py > matrix.md
-    python bench/faults.py --faults truncated,empty --rates 0.2
+    python bench/faults.py --faults truncated --faults empty --rates 0.2
 
 Each cell indexes a small corpus over HTTP from nothing, with faults in that share of all requests, and compares what it
 made with the index of a run without faults. Then the model is well again, and what failed is asked for once more.
@@ -303,15 +303,12 @@ def mixed(rate: float) -> dict[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--faults", default=",".join((*ALL, "mixed", "mixed, with a fallback")))
+    parser.add_argument("--faults", action="append", help="one of them, mixed, or one with a fallback; default: all")
     parser.add_argument("--rates", default=",".join(map(str, RATES)))
     parser.add_argument("--dagster", action="store_true", help="run graphrag-assets index, which takes longer")
     options = parser.parse_args()
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
-    known = {**{name: name for name in ALL}, "mixed": "mixed", "mixed, with a fallback": "mixed"}
-    names = [
-        name for name in known if name in options.faults.replace(", ", ",").split(",") or options.faults.find(name) >= 0
-    ]
+    names = options.faults or [*ALL, "mixed", *(f"{name}, with a fallback" for name in ("refusal", "mixed"))]
     cells = []
     with tempfile.TemporaryDirectory() as folder, Simulator() as simulator:
         right = make(Path(folder) / "right", simulator.url)
@@ -322,7 +319,8 @@ def main() -> None:
         for name in names:
             for rate in map(float, options.rates.split(",")):
                 root = Path(folder) / f"{name}-{rate}"
-                faults = mixed(rate) if name.startswith("mixed") else {name: rate}
+                fault = name.partition(",")[0]
+                faults = mixed(rate) if fault == "mixed" else {fault: rate}
                 cells.append(
                     measure(root, right, simulator, name, faults, fallback="fallback" in name, dagster=options.dagster)
                 )
