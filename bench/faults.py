@@ -1,7 +1,7 @@
 """What a model's faults do to an index: every fault of the simulator, at 5, 20 and 50 %, alone and mixed.
 
     python bench/faults.py > matrix.md
-    python bench/faults.py --faults truncated,empty --rates 0.2
+    python bench/faults.py --faults truncated --faults empty --rates 0.2
 
 Each cell indexes a small corpus over HTTP from nothing, with faults in that share of all requests, and compares what it
 made with the index of a run without faults. Then the model is well again, and what failed is asked for once more.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -22,14 +23,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
+from click.testing import CliRunner
+
 if __name__ == "__main__":  # as a script; the tests import it as a module
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.simulator import Simulator
+from graphrag_assets.cli.main import main as main_command
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import open_filesystem
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import SnapshotStore
+from tests.pipeline.plain_runs import reconcile_plainly
+from tests.pipeline.workspaces import fresh_process
 
 DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo" / "input"
 DOCUMENTS = (
@@ -59,6 +66,9 @@ STEPS = {
     "fallback": "fallback",
     "part_kept": "part kept",
 }
+
+#: The name of an entry and its address in a message: "completion_models.chat (openai/m at http://…): ".
+_SHORT = re.compile(r"^.*?\) ?: |^.*? at http\S+: ")
 
 Rows = dict[str, dict[str, list[dict[str, Any]]]]
 
@@ -135,19 +145,25 @@ def make(root: Path, simulator: str, *, fallback: bool = False, documents: Seque
     return root
 
 
-def index(root: Path, *options: str) -> tuple[int, dict[str, Any]]:
-    """Run ``graphrag-assets index`` in this process; its exit code and its JSON."""
-    from click.testing import CliRunner
+def index(root: Path, *, dagster: bool = False) -> tuple[str, dict[str, Any]]:
+    """Bring an index up to date; why that failed (empty where it did not), and the usage of models by stage.
 
-    from graphrag_assets.assets import models, resources
-    from graphrag_assets.cli.main import main
-
-    models.RUN_USAGE.clear()
-    resources._workspace.cache_clear()
-    done = CliRunner().invoke(main, ["index", "--root", str(root), "--json", *options])
+    Args:
+        root: The workspace.
+        dagster: Run ``graphrag-assets index``. Else the same assets are called one after the other: Dagster's records of a
+            run take seconds, and decide nothing about its tables.
+    """
+    if not dagster:
+        try:
+            return "", reconcile_plainly(root).llm["by_stage"]
+        except dg.Failure as failure:
+            return failure.description or "failed", {}
+    with fresh_process():
+        done = CliRunner().invoke(main_command, ["index", "--root", str(root), "--json"])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return done.exit_code, json.loads(done.stdout)
+    report = json.loads(done.stdout)
+    return (report["error"]["message"], {}) if done.exit_code else ("", report["llm"]["by_stage"])
 
 
 def extracted(root: Path) -> Rows:
@@ -189,7 +205,14 @@ def wasted(log: Path) -> int:
 
 
 def measure(
-    root: Path, right: Path, simulator: Simulator, name: str, faults: Mapping[str, float], *, fallback: bool = False
+    root: Path,
+    right: Path,
+    simulator: Simulator,
+    name: str,
+    faults: Mapping[str, float],
+    *,
+    fallback: bool = False,
+    dagster: bool = False,
 ) -> Cell:
     """One cell.
 
@@ -200,6 +223,7 @@ def measure(
         name: What the cell is called.
         faults: Rates by fault.
         fallback: Whether another model is asked where the first one fails.
+        dagster: Whether it runs in Dagster.
     """
     cell = Cell(name, sum(faults.values()))
     log = root / "requests.jsonl"
@@ -207,19 +231,16 @@ def measure(
     quiet = {"latency": 0.0, "retry_after": 0.02, "timeout_seconds": 0.2, "log": str(log), "seed": 5, "slow_factor": 5}
     simulator.reset(**{**quiet, "latency": 0.002 if "slow" in faults else 0.0, "faults": dict(faults)})
     started = time.monotonic()
-    code, report = index(root)
+    problem, stages = index(root, dagster=dagster)
     cell.seconds = time.monotonic() - started
     stats = simulator.stats()
     cell.calls, cell.faults, cell.wasted = stats["requests"], sum(stats["faults"].values()), wasted(log)
-    if code:
-        cell.outcome = f"stopped: {report['error']['type']}"
-    else:
-        cell.outcome = "published"
-        for stage in report["llm"]["by_stage"].values():
-            cell.failed += stage["failed"]
-            for step, counts in stage["ladder"].items():
-                cell.tried[step] += counts["tried"]
-                cell.recovered[step] += counts["recovered"]
+    cell.outcome = f"stopped: {_SHORT.sub('', problem)[:90]}" if problem else "published"
+    for stage in stages.values():
+        cell.failed += stage["failed"]
+        for step, counts in stage["ladder"].items():
+            cell.tried[step] += counts["tried"]
+            cell.recovered[step] += counts["recovered"]
     units = text_units(root)
     cell.units = Counter(unit["status"] for unit in units)
     cell.split = sum("parts, since" in unit["reason"] for unit in units)
@@ -228,10 +249,9 @@ def measure(
     cell.different = sum(any(found[name].get(unit) != good[name].get(unit) for name in good) for unit in whole)
     cell.identical = content(root) == content(right)
     simulator.reset(faults={}, log="")
-    if any(unit["status"] not in ("ok", "empty") for unit in units) or (code and name not in LASTING):
-        code, _ = index(root, "--retry-failed")
-        undone = [unit for unit in text_units(root) if unit["status"] not in ("ok", "empty")]
-        cell.mended = code == 0 and not undone
+    if problem or any(unit["status"] not in ("ok", "empty") for unit in units):
+        problem, _ = index(root, dagster=dagster)
+        cell.mended = not problem and all(unit["status"] in ("ok", "empty") for unit in text_units(root))
     return cell
 
 
@@ -283,26 +303,27 @@ def mixed(rate: float) -> dict[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--faults", default=",".join((*ALL, "mixed", "mixed, with a fallback")))
+    parser.add_argument("--faults", action="append", help="one of them, mixed, or one with a fallback; default: all")
     parser.add_argument("--rates", default=",".join(map(str, RATES)))
+    parser.add_argument("--dagster", action="store_true", help="run graphrag-assets index, which takes longer")
     options = parser.parse_args()
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
-    known = {**{name: name for name in ALL}, "mixed": "mixed", "mixed, with a fallback": "mixed"}
-    names = [
-        name for name in known if name in options.faults.replace(", ", ",").split(",") or options.faults.find(name) >= 0
-    ]
+    names = options.faults or [*ALL, "mixed", *(f"{name}, with a fallback" for name in ("refusal", "mixed"))]
     cells = []
     with tempfile.TemporaryDirectory() as folder, Simulator() as simulator:
         right = make(Path(folder) / "right", simulator.url)
-        code, _ = index(right)
-        assert code == 0
+        problem, _ = index(right, dagster=options.dagster)
+        assert not problem
         print(line(HEAD))
         print(line(["---"] * len(HEAD)), flush=True)
         for name in names:
             for rate in map(float, options.rates.split(",")):
                 root = Path(folder) / f"{name}-{rate}"
-                faults = mixed(rate) if name.startswith("mixed") else {name: rate}
-                cells.append(measure(root, right, simulator, name, faults, fallback="fallback" in name))
+                fault = name.partition(",")[0]
+                faults = mixed(rate) if fault == "mixed" else {fault: rate}
+                cells.append(
+                    measure(root, right, simulator, name, faults, fallback="fallback" in name, dagster=options.dagster)
+                )
                 print(told(cells[-1]), flush=True)
     print()
     print(shares(cells))

@@ -15,6 +15,7 @@ from graphrag_assets.assets.refreshing import refreshing
 from graphrag_assets.assets.resources import open_storage
 from graphrag_assets.llm.budget import Budget, current_budgets
 from graphrag_assets.settings import Workspace
+from graphrag_assets.storage.ladder import keep_ladder
 from graphrag_assets.storage.vectors import load_lancedb
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
                 DAY_REACHED.add(run_id)
         raise
     finally:
+        storage = open_storage(workspace)
         for stage, used in gateway.usage().items():
+            if run_id and used.calls:
+                keep_ladder(storage, stage, {"calls": used.calls, "failed": used.failed, "ladder": used.ladder})
             if stage in RUN_USAGE:
                 RUN_USAGE[stage].add(used)
             else:

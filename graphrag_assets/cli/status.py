@@ -27,12 +27,13 @@ from graphrag_assets.cli.index import (
     text_unit_line,
 )
 from graphrag_assets.cli.output import print_json, table
-from graphrag_assets.cli.undone import Failures, answer_lines
+from graphrag_assets.cli.undone import Failures, answer_lines, ladder_lines
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import file_changes
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.build import BuildArea
 from graphrag_assets.storage.filesystem import FileSystem
+from graphrag_assets.storage.ladder import read_ladder
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import Manifest, SnapshotStore
 
@@ -64,6 +65,7 @@ def status_command(workspace: Workspace, *, as_json: bool) -> None:
         ),
         "rejected_inputs": _rejected(workspace, storage),
         "provider_batches": [flight_json(flight) for flight in flights_of(workspace)],
+        "ladder": read_ladder(storage),
     }
     if as_json:
         print_json(report)
@@ -190,7 +192,7 @@ def _describe(report: dict[str, Any]) -> str:
             lines += answer_lines(rows) if name != "rejected_inputs" else []
             if len(rows) > shown:
                 lines.append(f"… {len(rows) - shown} more; by reason: {', '.join(f'{n} {r}' for r, n in reasons[:5])}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *ladder_lines(report["ladder"])])
 
 
 def _expectation(rows: list[dict[str, Any]], by: str | None) -> list[str]:

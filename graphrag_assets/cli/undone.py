@@ -83,3 +83,16 @@ def answer_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     folder = next((str(Path(row["raw_answer"]).parent) for row in rows if row.get("raw_answer")), "")
     lines = [f"Their raw answers: {folder}"] if folder else []
     return [*lines, "They are tried again when it is time, or at once by graphrag-assets index --retry-failed."]
+
+
+def ladder_lines(stages: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What the last run of each stage did about answers that could not be used as they were; none where all could."""
+    lines = []
+    for stage, counts in stages.items():
+        steps = [
+            f"{step.replace('_', ' ')} {each['recovered']} of {each['tried']}"
+            for step, each in counts["ladder"].items()
+        ]
+        if steps or counts["failed"]:
+            lines.append(f"  {stage}: {', '.join([*steps, str(counts['failed']) + ' failed'])}")
+    return ["", "Answers that could not be used as they came, in the last run of each stage:", *lines] if lines else []

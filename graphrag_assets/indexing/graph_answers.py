@@ -20,6 +20,8 @@ DEFAULT_WEIGHT = 1.0
 #: A longer name is a sentence.
 MAX_NAME = 300
 MAX_TYPE = 60
+#: Longest description that only says that there is no relationship.
+MAX_NEGATION = 200
 #: Most letters of a name that may stand for any name: A, B, E1.
 MAX_PLACEHOLDER = 2
 
@@ -90,6 +92,17 @@ _title = lru_cache(maxsize=_REMEMBERED)(canonical_title)
 #: An answer in exactly the form that is asked for.
 _EXACT = re.compile(
     r'\s*+(?:\("(?:entity|relationship)"(?:<\|>[^<>\n]*+)++(?<=\))\s*+(?:##\s*+)?)*+<\|COMPLETE\|>\s*+', re.DOTALL
+)
+#: Small models answer for each pair of entities, related or not.
+_NEGATION = re.compile(
+    r"(?:there (?:is|are|was|were) |the text (?:states|mentions|describes|gives|shows) )?no "
+    r"(?:(?:direct|explicit|clear|apparent|known|stated|specific|mentioned|evident) )*"
+    r"(?:relation(?:ship)?|connection|link|interaction|association)s?"
+    r"(?: (?:between|of|with|is|are|was|were|can|could|mentioned|stated|found|described|given|exists?|in|from)\b[^.]*)?\.?|"
+    r"[^.]{0,80}\b(?:are|is) not (?:directly |explicitly )?(?:related|connected|linked)(?: to each other)?"
+    r"(?: (?:in|by|within|to) [^.]{0,60})?\.?|"
+    r".{0,30}(?:没有|无|未提及)(?:直接|明确)?(?:的)?(?:关系|联系|关联).{0,20}",
+    re.IGNORECASE,
 )
 _EXAMPLE_NAME = re.compile(r'"(?:name|source|target)"\s*:\s*"([^"]+)"')
 
@@ -306,6 +319,9 @@ def _add_relationship(found: GraphAnswer, source: str, target: str, description:
     source, target = _clean_name(source), _clean_name(target)
     if not _is_name(source) or not _is_name(target):
         found.dropped["relationship without two names"] += 1
+        return
+    if len(description) <= MAX_NEGATION and _NEGATION.fullmatch(description):
+        found.dropped["relationship that says that there is none"] += 1
         return
     ends = _title(source), _title(target)
     found.relationships.append(

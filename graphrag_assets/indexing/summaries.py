@@ -31,14 +31,6 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 _FAREWELL = re.compile(r"\s+(?:let me know if|i hope this|feel free to)\b[^\n]{0,150}\Z", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?。！？…:;)\]}\"'”’»」』]\s*\Z")
-
-
-class UnendedText(str):
-    """A text that breaks off within a sentence: it may have been cut, so that it is asked for again."""
-
-    __slots__ = ()
-    unended = True
 
 
 @dataclass(frozen=True)
@@ -139,7 +131,7 @@ async def summarize(
                 calls,
                 error.passing,
             )
-        summary, calls = str(reply.value), calls + 1
+        summary, calls = reply.value, calls + 1
     return Summary(summary, calls=calls)
 
 
@@ -198,7 +190,7 @@ def _text(answer: str) -> str:
     text = _GREETING.sub("", _FAREWELL.sub("", text)).strip() or text
     if not text:
         raise ValueError("the answer is empty; expected the summary as plain text")
-    return text if _SENTENCE_END.search(text) else UnendedText(text)
+    return text
 
 
 def _summary(answer: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from graphrag_assets.storage import undone
 from graphrag_assets.storage.build import BuildArea
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import (
@@ -159,3 +160,52 @@ def test_nothing_works(tmp_path: Path, llmsim: LlmSim) -> None:
     assert (report["documents"]["added"], report["documents"]["unchanged"]) == (1, 1)  # since what is published
     assert report["tables"]["documents"] == 2
     assert report["snapshot"] != before[0].id
+
+
+def test_what_fails_is_listed_and_tried_again_with_growing_waits(
+    tmp_path: Path, llmsim: LlmSim, faultless: Path
+) -> None:
+    """One text unit always gets nonsense: told by status, tried at once, then only when it is time, or when asked for."""
+    root = workspace(tmp_path / "work", llmsim)
+    llmsim.config(poison=f'"messages".*{POISON}', poison_fault="bad_schema")
+    first = index(root)
+    assert first["text_units"]["failed"] == 1
+    stage = first["llm"]["by_stage"]["extract_graph"]
+    assert stage["failed"] == 1
+    assert stage["ladder"]["asked_with_error"] == {"tried": 1, "recovered": 0}
+
+    def failed() -> dict[str, Any]:
+        (row,) = invoke("status", "--root", root, "--json").json["failed_text_units"]
+        return dict(row)
+
+    row = failed()
+    assert (row["status"], row["tries"]) == ("failed", 1)
+    assert "unexpected" in Path(row["raw_answer"]).read_text(encoding="utf-8")
+    text = invoke("status", "--root", root).out
+    assert str(Path(row["raw_answer"]).parent) in text
+    assert "--retry-failed" in text
+    assert "extract_graph: mended 0 of 1, asked again 0 of 1, asked with error 0 of 1, 1 failed" in text
+
+    assert not index(root)["up_to_date"], "the next run tries again at once"
+    assert failed()["tries"] == 2
+    llmsim.reset()
+    assert index(root)["up_to_date"], "then it waits"
+    assert llmsim.requests == 0
+    assert not invoke("status", "--root", root, "--json").json["waiting"]["batches"]
+
+    mended = invoke("index", "--root", root, "--retry-failed", "--json").json
+    assert mended["text_units"]["failed"] == 0
+    assert invoke("status", "--root", root, "--json").json["failed_text_units"] == []
+    assert extracted(root) == extracted(faultless)
+
+
+def test_it_is_tried_again_when_it_is_time(tmp_path: Path, llmsim: LlmSim) -> None:
+    root = workspace(tmp_path / "work", llmsim)
+    llmsim.config(poison=f'"messages".*{POISON}', poison_fault="refusal")
+    index(root)
+    index(root)
+    llmsim.reset()
+    (file,) = (root / "output" / undone.FOLDER / "extraction").iterdir()
+    (row,) = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps([row | {"last": row["last"] - undone.FIRST_WAIT - 1}]), encoding="utf-8")
+    assert index(root)["text_units"]["failed"] == 0
