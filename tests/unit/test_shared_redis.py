@@ -109,13 +109,14 @@ def test_commands(tmp_path: Path, objects: RedisObjects, url: str) -> None:
             cache.put_answer(key, b'{"text": "yes"}', "s")
         cache.put_vectors({KEYS[11]: b"\0" * 16}, "s")
     shown = invoke("cache", "show", "--root", root, "--json").json["shared"]
-    assert (shown["answers"], shown["packs"], shown["vectors"]) == (10, 1, 1)
+    assert shown["answers"] == 10
+    assert shown["packs"] == shown["vectors"] >= 1  # what is noted as unsent may be sent twice
     told = invoke("cache", "export", tmp_path / "x.parquet", "--root", root, "--json").json
     assert (told["answers"], told["vectors"]) == (10, 1)
     assert "shared cache: redis://" in invoke("doctor", "--root", root).out
     prune = ("cache", "prune", "--root", root, "--json", "--shared", "--older-than")
     assert invoke(*prune, "1h").json["entries"] == {"answers": 0, "packs": 0}
-    assert invoke(*prune, "0s").json["entries"] == {"answers": 10, "packs": 1}
+    assert invoke(*prune, "0s").json["entries"] == {"answers": 10, "packs": shown["packs"]}
     assert cache_care.shared_contents(objects)["bytes"] == 0
     assert list(redis.Redis.from_url(url).scan_iter(f"{PREFIX}*")) == []
 
