@@ -1,9 +1,11 @@
 """CPU time of the gateway per call, beside LiteLLM alone and a bare HTTP client, against the simulator at zero latency.
 
-    python bench/gateway.py [--calls 1000] [--json FILE]
+    python bench/gateway.py [--calls 1000] [--entries 100000] [--json FILE]
 
 CPU seconds are those of this process (all threads); the simulator has its own. Each way answers the same questions: a
-prompt of about 1,200 tokens of text, and batches of 16 short texts to embed (1,536 numbers, base64).
+prompt of about 1,200 tokens of text, and batches of 16 short texts to embed (1,536 numbers, base64). The gateway has all
+that it can have: cache, limits of requests and tokens, accounts, the ledger of calls, and in a line of its own a budget of
+the day. At last so many questions are asked whose answers are all in the cache.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from graphrag_assets.llm.clients import connect, endpoint
 from graphrag_assets.llm.gateway import Gateway
+from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.settings import ModelSettings, Settings, Workspace
 from tests.llmsim_server import LlmSim
 
@@ -114,15 +117,44 @@ async def litellm_alone(sim: LlmSim, calls: int, floats: bool) -> dict[str, dict
     return {"chat": await measure(calls, chat), "embedding of 16": await measure(calls, vectors)}
 
 
-async def through_gateway(sim: LlmSim, client: str, calls: int, root: Path) -> dict[str, dict[str, float]]:
-    """The gateway with cache, limits, accounts and ledger; and the same again, out of the cache."""
-    settings = Settings.model_validate(
+def settings_of(sim: LlmSim, client: str, day: bool) -> Settings:
+    """Limits that are counted and never reached."""
+    limit = {"rate_limit": {"requests_per_period": 10**7, "tokens_per_period": 10**10}}
+    return Settings.model_validate(
         {
-            "completion_models": {"chat": entry(sim, "gpt-4o-mini", client)},
-            "embedding_models": {"vectors": entry(sim, "text-embedding-3-small", client)},
+            "completion_models": {"chat": entry(sim, "gpt-4o-mini", client) | limit},
+            "embedding_models": {"vectors": entry(sim, "text-embedding-3-small", client) | limit},
             "concurrent_requests": SLOTS,
+            "budget": {"usd_per_day": 1e6, "tokens_per_day": 10**12} if day else {},
         }
     )
+
+
+async def all_cached(sim: LlmSim, entries: int, root: Path) -> dict[str, dict[str, float]]:
+    """One pass over so many answers that are in the cache."""
+    async with Gateway(Workspace(root=root, settings=settings_of(sim, "direct", day=False)), run="bench") as gateway:
+        answers = gateway._chat("chat")
+        for number in range(entries):
+            key, _ = await answers.known(question(number), str)
+            answers.keep(key, f"Ebenezer Scrooge met Jacob Marley, says answer {number}. " * 20, "bench", StageUsage())
+            if number % 1000 == 0:
+                await asyncio.to_thread(gateway._cache.flush)
+        await asyncio.to_thread(gateway._cache.flush)
+        ask = gateway.ask("bench", "chat")
+
+        async def chat(first: int, count: int) -> None:
+            await asyncio.gather(*(ask(question(first % entries + i), str, row=str(i)) for i in range(count)))
+
+        found = await measure(entries, lambda first, count: chat(0 if first else first, count))
+        assert gateway.usage()["bench"].calls == 0
+    return {f"chat, {entries} cached": found}
+
+
+async def through_gateway(
+    sim: LlmSim, client: str, calls: int, root: Path, *, day: bool = False
+) -> dict[str, dict[str, float]]:
+    """The gateway with cache, limits, accounts and ledger; and the same again, out of the cache."""
+    settings = settings_of(sim, client, day)
     result = {}
     for name in ("", ", cached"):
         async with Gateway(Workspace(root=root, settings=settings), run="bench") as gateway:
@@ -145,6 +177,7 @@ def main() -> None:
     """Measure all ways and show them as a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -155,6 +188,11 @@ def main() -> None:
             ways: list[tuple[str, Callable[[], Awaitable[dict[str, dict[str, float]]]]]] = [
                 ("direct client alone", lambda: client_alone(sim, "direct", arguments.calls)),
                 ("gateway, direct", lambda: through_gateway(sim, "direct", arguments.calls, Path(folder, "direct"))),
+                (
+                    "gateway, direct, budget",
+                    lambda: through_gateway(sim, "direct", arguments.calls, Path(folder, "day"), day=True),
+                ),
+                ("gateway, all cached", lambda: all_cached(sim, arguments.entries, Path(folder, "cached"))),
                 ("LiteLLM alone", lambda: litellm_alone(sim, arguments.calls, floats=False)),
                 ("LiteLLM alone, JSON floats", lambda: litellm_alone(sim, arguments.calls, floats=True)),
                 ("our LiteLLM client alone", lambda: client_alone(sim, "litellm", arguments.calls)),

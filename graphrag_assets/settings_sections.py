@@ -187,6 +187,11 @@ class CacheSettings(Section):
     shared: str | None = Field(
         None, description="s3://bucket/prefix where several hosts share answers, behind the file; unset: none."
     )
+    redis_url: SecretStr | None = Field(
+        None,
+        description="Address of a Redis server, such as redis://host:6379/0, where several hosts share answers, instead of "
+        "cache.shared; unset: none.",
+    )
     endpoint_url: str | None = Field(
         None, description="Address of the S3-compatible server of the shared cache; unset: that of storage."
     )
@@ -198,6 +203,12 @@ class CacheSettings(Section):
         if address is not None and not re.match(r"s3://[^/]+", address):
             raise ValueError("expected s3://bucket/prefix; a file of this host is named by cache.path")
         return address
+
+    @model_validator(mode="after")
+    def _one_place(self) -> CacheSettings:
+        if self.shared is not None and self.redis_url is not None:
+            raise ValueError("cache.shared and cache.redis_url name two places for shared answers; set one of them")
+        return self
 
 
 class LimitsSettings(Section):

@@ -24,11 +24,9 @@ def _file(workspace: Workspace) -> Path:
 
 def _shared(workspace: Workspace) -> Any:
     """The objects of the shared cache; None where there is none."""
-    from graphrag_assets.llm.shared_cache import shared_place
-    from graphrag_assets.llm.shared_objects import SharedObjects
+    from graphrag_assets.llm.shared_cache import shared_objects
 
-    place = shared_place(workspace)
-    return None if place is None else SharedObjects(place)
+    return shared_objects(workspace)
 
 
 def show_command(workspace: Workspace, *, as_json: bool) -> None:
@@ -80,7 +78,7 @@ def prune_command(
     path = _file(workspace)
     objects = _shared(workspace) if shared else None
     if shared and objects is None:
-        fail("no shared cache is set (cache.shared in settings.yaml)", "settings")
+        fail("no shared cache is set (cache.shared or cache.redis_url in settings.yaml)", "settings")
 
     def prune() -> Pruned:
         if objects is not None:

@@ -217,12 +217,24 @@ def cache(workspace: Workspace) -> Iterator[Finding]:
 
 def shared_cache(workspace: Workspace) -> Iterator[Finding]:
     """Whether the cache that hosts share can be listed, read and written; nothing where there is none."""
-    from graphrag_assets.llm.shared_cache import SETTING, shared_place
+    from graphrag_assets.llm.errors import GatewayError
+    from graphrag_assets.llm.shared_cache import shared_objects, shared_place
+    from graphrag_assets.llm.shared_objects import SETTING
 
-    place = shared_place(workspace)
-    if place is None:
+    objects, place = shared_objects(workspace), shared_place(workspace)
+    if objects is None:
         return
     mend = "runs go on without it; answers are kept on this host and sent later"
+    if place is None or workspace.settings.cache.redis_url is not None:
+        try:
+            number = len(objects.packs())
+        except GatewayError as error:
+            yield fail("shared cache", str(error), "install the package, or remove cache.redis_url")
+        except Exception as error:
+            yield warn("shared cache", objects.place.told(error, objects.setting), mend)
+        else:
+            yield ok("shared cache", f"{objects.place.address} answers; it holds {number} packs of vectors")
+        return
     try:
         filesystem = open_filesystem(place.address, place.endpoint, place.region, SETTING)
         number = sum(1 for _ in filesystem.list("vectors"))

@@ -220,7 +220,7 @@ def _expectation(rows: list[dict[str, Any]], by: str | None) -> list[str]:
     ]
     columns = ["stage", "calls", "cached", "prompt tokens", "completion tokens", "usd"]
     how = "from lengths and past calls" if by == "estimate" else "by a plan"
-    return [f"What its run was expected to take ({how}) / took:", table(shown, columns), ""]
+    return [f"What its run was expected to take / took ({how}):", table(shown, columns), ""]
 
 
 def _expected(row: dict[str, Any], figure: str) -> str:

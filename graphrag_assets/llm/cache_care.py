@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from graphrag_assets.llm.errors import GatewayError
-from graphrag_assets.llm.shared_cache import SETTING
 from graphrag_assets.llm.shared_objects import SharedObjects, Stored
 
 TABLES = ("answers", "vectors")
@@ -194,7 +193,7 @@ def _told(objects: SharedObjects) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise GatewayError(f"the shared cache cannot be used: {objects.place.told(error, SETTING)}") from error
+        raise GatewayError(f"the shared cache cannot be used: {objects.place.told(error, objects.setting)}") from error
 
 
 def _kinds(stored: Sequence[Stored]) -> dict[str, int]:

@@ -21,7 +21,6 @@ import orjson
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.cache_care import TABLES, reading
 from graphrag_assets.llm.errors import GatewayError
-from graphrag_assets.llm.shared_cache import SETTING
 from graphrag_assets.llm.shared_objects import SharedObjects
 
 if TYPE_CHECKING:
@@ -264,7 +263,7 @@ def _entries(path: Path, shared: SharedObjects | None) -> Iterator[Entry]:
     try:
         yield from _shared_entries(shared, known)
     except Exception as error:
-        raise GatewayError(f"the shared cache cannot be used: {shared.place.told(error, SETTING)}") from error
+        raise GatewayError(f"the shared cache cannot be used: {shared.place.told(error, shared.setting)}") from error
 
 
 def _shared_entries(shared: SharedObjects, known: set[tuple[str, bytes]]) -> Iterator[Entry]:

@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, TypeVar
 
 from graphrag_assets.llm.budget import BudgetReached, Estimate, Ticket, cost_told, granted, plain_usd, require_price
@@ -208,8 +209,9 @@ def _spent(state: dict[str, Any], now: float) -> Spent:
     day = datetime.fromtimestamp(now, UTC).date().isoformat()
     book = state.get(day, _NO_DAY)
     held = book["held"].values()
-    flying = [entry for entry in held if entry[2] > now and _may_live(entry[3])]
-    lost = [entry for entry in held if not (entry[2] > now and _may_live(entry[3]))]
+    living = {owner for owner in {entry[3] for entry in held} if _may_live(owner)}
+    flying = [entry for entry in held if entry[2] > now and entry[3] in living]
+    lost = [entry for entry in held if entry[2] <= now or entry[3] not in living]
     return Spent(
         day,
         book["usd"] + sum(entry[0] for entry in lost),
@@ -237,13 +239,18 @@ def _put_back(state: Any, held: Held, tokens: int | None, usd: float | None) -> 
 
 
 def _owner() -> str:
-    return f"{socket.gethostname()} {os.getpid()}"
+    return f"{_host()} {os.getpid()}"
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()
 
 
 def _may_live(owner: str) -> bool:
     """False for a process of this host that is gone; of one of another host nobody knows here."""
     host, _, process = owner.rpartition(" ")
-    if host != socket.gethostname():
+    if host != _host():
         return True
     try:
         os.kill(int(process), 0)

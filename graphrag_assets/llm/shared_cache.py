@@ -1,4 +1,4 @@
-"""A cache of answers that several hosts share: the local file in front, objects in an S3-compatible store behind it.
+"""A cache of answers that several hosts share: the local file in front, objects in a bucket or in Redis behind it.
 
 What was paid for is written to the file at once, together with a note that it has yet to be sent, and sent from a thread
 some moments later: a process that is killed loses nothing, the next one on this host sends the rest. What another host
@@ -20,13 +20,12 @@ from contextlib import closing
 from pathlib import Path
 
 from graphrag_assets.llm.cache import BUSY_TIMEOUT, AnswerCache
-from graphrag_assets.llm.shared_objects import PACK_VECTORS, SharedObjects
+from graphrag_assets.llm.shared_objects import PACK_VECTORS, BucketObjects, SharedObjects
+from graphrag_assets.llm.shared_redis import RedisObjects, RedisPlace
 from graphrag_assets.object_store import ObjectStore
 from graphrag_assets.settings import Workspace
 
 logger = logging.getLogger(__name__)
-
-SETTING = "cache.shared"
 
 #: Vectors wait so long for others to travel with, in seconds.
 LINGER = 2.0
@@ -61,14 +60,23 @@ def open_cache(workspace: Workspace, *, must_keep: bool = False) -> AnswerCache:
     if not settings.enabled:
         return AnswerCache(None)
     path = workspace.path(settings.path)
-    place = shared_place(workspace)
-    if place is None:
+    objects = shared_objects(workspace)
+    if objects is None:
         return AnswerCache(path, must_keep=must_keep)
-    return SharedCache(path, place, must_keep=must_keep)
+    return SharedCache(path, objects, must_keep=must_keep)
+
+
+def shared_objects(workspace: Workspace) -> SharedObjects | None:
+    """What hosts share behind their files; None where there is nothing."""
+    settings = workspace.settings.cache
+    if settings.enabled and settings.redis_url is not None:
+        return RedisObjects(RedisPlace(settings.redis_url.get_secret_value()))
+    place = shared_place(workspace)
+    return None if place is None else BucketObjects(place)
 
 
 def shared_place(workspace: Workspace) -> ObjectStore | None:
-    """Where the shared cache of a workspace is; None where there is none."""
+    """The bucket of the shared cache of a workspace; None where there is none."""
     settings, storage = workspace.settings.cache, workspace.settings.storage
     if not settings.enabled or settings.shared is None:
         return None
@@ -82,13 +90,13 @@ class SharedCache(AnswerCache):
 
     Args:
         path: The file.
-        place: Where hosts share.
+        objects: What hosts share.
         must_keep: See :class:`AnswerCache`.
     """
 
-    def __init__(self, path: Path, place: ObjectStore, *, must_keep: bool = False) -> None:
-        self._objects = SharedObjects(place)
-        self._address = f"{place.address} {place.given_endpoint or ''}"
+    def __init__(self, path: Path, objects: SharedObjects, *, must_keep: bool = False) -> None:
+        self._objects = objects
+        self._address = f"{objects.place.address} {objects.place.given_endpoint or ''}"
         self._file = path
         self._fetched: set[tuple[str, bytes]] = set()
         self._left_alone_until = 0.0
@@ -202,7 +210,7 @@ class SharedCache(AnswerCache):
         self._left_alone_until = time.monotonic() + PAUSE
         if not self._told:
             self._told = True
-            cause = self._objects.place.told(error, SETTING)
+            cause = self._objects.place.told(error, self._objects.setting)
             logger.warning(
                 "Answers are kept on this host only, and sent when the shared cache answers again: %s", cause
             )

@@ -1,4 +1,4 @@
-"""Answers and vectors in an object store, where several hosts share them.
+"""Answers and vectors as objects, in a bucket or elsewhere, where several hosts share them.
 
 An answer is an object of its own, ``answers/<two digits>/<key>``: it is asked for one at a time, and the model that would
 answer takes a hundred times as long as the look. Vectors are asked for by the thousand, so that they travel in packs of
@@ -13,14 +13,19 @@ import struct
 import time
 import uuid
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from graphrag_assets.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
+
+#: Setting that names the bucket.
+SETTING = "cache.shared"
 
 #: Most vectors in a pack.
 PACK_VECTORS = 512
@@ -109,67 +114,133 @@ class Stored:
     vectors: int
 
 
-class SharedObjects:
+class Place(Protocol):
+    """Where a shared cache is."""
+
+    @property
+    def address(self) -> str:
+        """Its address, without a password."""
+        ...
+
+    @property
+    def given_endpoint(self) -> str | None:
+        """Address of the server, where it is given apart."""
+        ...
+
+    def told(self, error: BaseException, setting: str) -> str:
+        """An error of its client in words."""
+        ...
+
+
+class SharedObjects(ABC):
     """The objects of a shared cache. Whatever goes wrong is raised as the client raises it.
 
     Args:
         place: Where they are.
     """
 
-    def __init__(self, place: ObjectStore) -> None:
-        self.place = place
-        self._client: S3Store | None = None
+    #: Setting that names the place.
+    setting = SETTING
 
-    @property
-    def client(self) -> S3Store:
-        """The client, made at first use."""
-        if self._client is None:
-            self._client = self.place.connect(max_retries=_RETRIES)
-        return self._client
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    @abstractmethod
+    async def read(self, name: str, length: int | None = None) -> bytes | None:
+        """Bytes of an object, or the first of them; None where there is none."""
+        ...
+
+    @abstractmethod
+    def write(self, name: str, data: bytes) -> None:
+        """Write an object; one that is there already is as good."""
+        ...
+
+    @abstractmethod
+    def packs(self) -> list[str]:
+        """Names of all packs of vectors."""
+        ...
+
+    @abstractmethod
+    def listed(self) -> Iterator[Stored]:
+        """All objects."""
+        ...
+
+    @abstractmethod
+    def remove(self, names: Sequence[str]) -> None:
+        """Delete objects; one that is gone already is no error."""
+        ...
 
     async def answer(self, key: bytes) -> tuple[bytes, str] | None:
         """Value and stage of an answer; None where there is none."""
+        data = await self.read(answer_path(key))
+        return None if data is None else read_answer(data)
+
+    def put_answer(self, key: bytes, value: bytes, stage: str) -> None:
+        """Store an answer."""
+        self.write(answer_path(key), answer_object(value, stage))
+
+    async def pack_keys(self, name: str) -> list[bytes]:
+        """Keys of the vectors in a pack."""
+        return read_keys(await self.read(name, head_bytes(name)) or b"")
+
+    async def pack(self, name: str) -> tuple[dict[bytes, bytes], str]:
+        """Vectors of a pack by key, and their stage."""
+        return read_pack(await self.read(name) or b"")
+
+    def put_packs(self, vectors: Mapping[bytes, tuple[bytes, str]]) -> None:
+        """Store vectors, given by key with their stages, in as few packs as may be."""
+        alike: dict[tuple[str, int], dict[bytes, bytes]] = {}
+        for key, (value, stage) in vectors.items():
+            alike.setdefault((stage, len(value)), {})[key] = value
+        for (stage, _), some in alike.items():
+            for keys in _parts(list(some), PACK_VECTORS):
+                at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+                name = f"vectors/{at}-{len(keys)}-{uuid.uuid4().hex[:12]}"
+                self.write(name, pack({key: some[key] for key in keys}, stage))
+
+
+class BucketObjects(SharedObjects):
+    """The same in a bucket.
+
+    Args:
+        store: The bucket and prefix.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store)
+        self._store = store
+
+    @cached_property
+    def client(self) -> S3Store:
+        """The client, made at first use."""
+        return self._store.connect(max_retries=_RETRIES)
+
+    async def read(self, name: str, length: int | None = None) -> bytes | None:
+        """See :meth:`SharedObjects.read`."""
         import obstore
 
         try:
-            found = await obstore.get_async(self.client, answer_path(key))
-            return read_answer(bytes(await found.bytes_async()))
+            if length is not None:
+                return bytes(await obstore.get_range_async(self.client, name, start=0, length=length))
+            found = await obstore.get_async(self.client, name)
+            return bytes(await found.bytes_async())
         except FileNotFoundError:
             return None
 
-    def put_answer(self, key: bytes, value: bytes, stage: str) -> None:
-        """Store an answer; one that is there already is as good."""
+    def write(self, name: str, data: bytes) -> None:
+        """See :meth:`SharedObjects.write`."""
         import obstore
 
-        obstore.put(self.client, answer_path(key), answer_object(value, stage))
+        obstore.put(self.client, name, data)
 
     def packs(self) -> list[str]:
-        """Names of all packs of vectors: one request for each thousand."""
+        """See :meth:`SharedObjects.packs`: one request for each thousand."""
         import obstore
 
         return [item["path"] for chunk in obstore.list(self.client, prefix="vectors") for item in chunk]
 
-    async def pack_keys(self, name: str) -> list[bytes]:
-        """Keys of the vectors in a pack."""
-        import obstore
-
-        try:
-            return read_keys(bytes(await obstore.get_range_async(self.client, name, start=0, length=head_bytes(name))))
-        except FileNotFoundError:
-            return []
-
-    async def pack(self, name: str) -> tuple[dict[bytes, bytes], str]:
-        """Vectors of a pack by key, and their stage."""
-        import obstore
-
-        try:
-            found = await obstore.get_async(self.client, name)
-            return read_pack(bytes(await found.bytes_async()))
-        except FileNotFoundError:
-            return {}, ""
-
     def listed(self) -> Iterator[Stored]:
-        """All objects."""
+        """See :meth:`SharedObjects.listed`."""
         import obstore
 
         for kind in ("answers", "vectors"):
@@ -179,24 +250,11 @@ class SharedObjects:
                     yield Stored(item["path"], item["size"], item["last_modified"].timestamp(), count)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Delete objects; one that is gone already is no error."""
+        """See :meth:`SharedObjects.remove`."""
         import obstore
 
         for some in _parts(names, 500):
             obstore.delete(self.client, list(some))
-
-    def put_packs(self, vectors: Mapping[bytes, tuple[bytes, str]]) -> None:
-        """Store vectors, given by key with their stages, in as few packs as may be."""
-        import obstore
-
-        alike: dict[tuple[str, int], dict[bytes, bytes]] = {}
-        for key, (value, stage) in vectors.items():
-            alike.setdefault((stage, len(value)), {})[key] = value
-        for (stage, _), some in alike.items():
-            for keys in _parts(list(some), PACK_VECTORS):
-                at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-                name = f"vectors/{at}-{len(keys)}-{uuid.uuid4().hex[:12]}"
-                obstore.put(self.client, name, pack({key: some[key] for key in keys}, stage))
 
 
 def _parts(items: Sequence[Any], size: int) -> list[Sequence[Any]]:

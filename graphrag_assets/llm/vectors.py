@@ -19,7 +19,7 @@ from graphrag_assets.llm.clients import INPUT_TYPES, Vector, VectorAnswer
 from graphrag_assets.llm.errors import CallError, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.ledger import SEVERAL, About, making
 from graphrag_assets.llm.usage import StageUsage
-from graphrag_assets.llm.windows import pool, windows
+from graphrag_assets.llm.windows import at_unit_length, pool, windows
 
 #: Text that is embedded to learn how many numbers a vector of an unknown model has.
 _PROBE = "dimension"
@@ -301,7 +301,11 @@ class Vectors:
                 about = self._about(request, keys)
                 request.booking.ledger.asked(about, digest_of(keys), making(used), status)
         done: dict[bytes, Vector] = {}
-        for (text, number), vector in zip(batch, vectors, strict=True):
+        whole = [text.key for text, _ in batch if len(text.pieces) == 1]
+        if len(whole) == len(batch):
+            done = dict(zip(whole, at_unit_length(vectors), strict=True))
+            batch = []
+        for (text, number), vector in zip(batch, vectors if batch else [], strict=True):
             text.vectors[number] = vector
             if len(text.vectors) == len(text.pieces):
                 weights = [tokens for _, tokens in text.pieces]
@@ -409,5 +413,5 @@ def _check(answer: VectorAnswer, count: int, dimension: int | None) -> None:
     size = len(answer.vectors[0])
     if size == 0 or (dimension is not None and size != dimension):
         raise PassingError("bad_body", f"the vectors have {size} numbers instead of {dimension or 'some'}")
-    if not all(np.isfinite(vector).all() for vector in answer.vectors):
+    if not np.isfinite(np.asarray(answer.vectors)).all():
         raise PassingError("bad_body", "a vector holds something that is not a number")

@@ -20,7 +20,7 @@ from graphrag_assets.llm import cache_care, cache_exchange
 from graphrag_assets.llm.cache import AnswerCache
 from graphrag_assets.llm.ledger import Call
 from graphrag_assets.llm.shared_cache import SharedCache
-from graphrag_assets.llm.shared_objects import SharedObjects
+from graphrag_assets.llm.shared_objects import BucketObjects, SharedObjects
 from graphrag_assets.object_store import ObjectStore
 from tests.pipeline.workspaces import command, invoke, make_workspace
 from tests.s3_server import S3Server
@@ -278,7 +278,7 @@ def shared_root(s3_server: S3Server, bucket: str, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def objects(s3_server: S3Server, bucket: str) -> SharedObjects:
-    return SharedObjects(ObjectStore(f"s3://{bucket}/cache", s3_server.endpoint_url, "us-east-1"))
+    return BucketObjects(ObjectStore(f"s3://{bucket}/cache", s3_server.endpoint_url, "us-east-1"))
 
 
 def test_from_a_file_to_a_shared_store_and_back(
@@ -298,7 +298,7 @@ def test_from_a_file_to_a_shared_store_and_back(
 
 
 def test_pruning_a_shared_store(shared_root: Path, objects: SharedObjects, tmp_path: Path) -> None:
-    with closing(SharedCache(tmp_path / "host.sqlite", objects.place)) as cache:
+    with closing(SharedCache(tmp_path / "host.sqlite", objects)) as cache:
         for number in range(10):
             cache.put_answer(key(number), answer(number), "s")
         cache.put_vectors({key(1000): VECTOR}, "s")

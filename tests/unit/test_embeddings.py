@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from graphrag_assets.llm.clients import Vector
 from graphrag_assets.llm.embeddings import ConfiguredEmbedder, LocalEmbedder, embedder
 from graphrag_assets.llm.gateway import Gateway, GatewayError, StageUsage
-from graphrag_assets.llm.windows import pool, windows
+from graphrag_assets.llm.windows import at_unit_length, pool, windows
 from graphrag_assets.settings import Settings, Workspace
 from tests.llmsim_server import LlmSim
 from tests.unit.llm_workspaces import workspace
@@ -225,3 +225,10 @@ def test_the_embedded_model_computes_beside_the_event_loop(tmp_path: Path) -> No
             assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-3)
 
     asyncio.run(main())
+
+
+@given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=7, max_size=7), min_size=1, max_size=5))
+def test_vectors_of_a_batch_are_scaled_as_each_alone(rows: list[list[float]]) -> None:
+    vectors = [np.array(row, np.float32) for row in rows]
+    together = at_unit_length(vectors)
+    assert [row.tobytes() for row in together] == [pool([vector], [1]).tobytes() for vector in vectors]

@@ -20,6 +20,7 @@ from graphrag_assets.indexing.asking import AnswerError
 from graphrag_assets.llm import shared_cache, shared_objects
 from graphrag_assets.llm.gateway import Gateway
 from graphrag_assets.llm.shared_cache import SharedCache
+from graphrag_assets.llm.shared_objects import BucketObjects
 from graphrag_assets.object_store import ObjectStore
 from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
 from tests.llmsim_server import LlmSim
@@ -43,7 +44,7 @@ def objects(s3_server: S3Server, bucket: str) -> FileSystem:
 @contextmanager
 def host(folder: Path, place: ObjectStore) -> Iterator[SharedCache]:
     """The cache as a process of a host opens it."""
-    cache = SharedCache(folder / "llm.sqlite", place)
+    cache = SharedCache(folder / "llm.sqlite", BucketObjects(place))
     yield cache
     cache.close()
 
@@ -115,7 +116,7 @@ def test_a_file_that_was_not_shared_before_is_sent_whole(tmp_path: Path, place: 
 
 def _pay_and_die(folder: Path, place: ObjectStore, ready: str) -> None:
     shared_cache.LINGER = 1000.0
-    cache = SharedCache(folder / "llm.sqlite", place)
+    cache = SharedCache(folder / "llm.sqlite", BucketObjects(place))
     cache.send = lambda group: []  # type: ignore[method-assign]  # nothing gets through before it dies
     cache.put_answer(KEYS[0], b"paid", "s")
     cache.put_vectors({KEYS[1]: b"v" * 16}, "s")
@@ -211,7 +212,7 @@ def test_a_failure_that_passes_is_not_noticed(
 
 
 def _many(folder: Path, place: ObjectStore, number: int) -> None:
-    cache = SharedCache(folder / "llm.sqlite", place)
+    cache = SharedCache(folder / "llm.sqlite", BucketObjects(place))
     for key in KEYS[:60]:
         cache.put_answer(key, b"answer " + key[:1].hex().encode(), "s")
     cache.put_vectors({key: key[:1] * 16 for key in KEYS}, "s")
