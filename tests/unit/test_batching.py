@@ -285,7 +285,7 @@ def killed_while_sending(space: Workspace, server: BatchServer, kind: str) -> No
 
     async def stopped() -> None:
         task = asyncio.create_task(ask(space, range(6)))
-        while not any(request == kind for request in server.requests):
+        while not any(request == kind for request in server.requests):  # noqa: ASYNC110 (of another thread)
             await asyncio.sleep(0.005)
         for other in asyncio.all_tasks() - {asyncio.current_task()}:
             other.cancel()
