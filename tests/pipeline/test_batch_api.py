@@ -140,7 +140,8 @@ def test_calls_of_batches_are_marked_and_cost_half(tmp_path: Path, batch_server:
     query = "select batched, count(*) as calls, sum(usd) as usd, sum(prompt_tokens) as prompt, "
     query += "sum(completion_tokens) as completion from calls where not cached and status = 'ok' group by all"
     told = json.loads(invoke("sql", query, "--root", root, "--format", "json").out)
-    found = {row["batched"]: row for row in told["rows"]}
+    listed = [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
+    found = {row["batched"]: row for row in listed}
     assert found[True]["calls"] > 5 * found.get(False, {"calls": 0})["calls"]
     full = found[True]["prompt"] * 1e-6 + found[True]["completion"] * 4e-6
     assert found[True]["usd"] == pytest.approx(full / 2, rel=1e-3)

@@ -169,6 +169,11 @@ class Records:
             connection.execute(f"insert into batches ({_COLUMNS}) values ({','.join('?' * 14)})", values)  # noqa: S608
             connection.executemany("insert into questions values (?, ?, null)", [(key, flight.token) for key in keys])
 
+    def uploaded(self, token: str, file: str) -> None:
+        """Note that the file of a batch is at the provider."""
+        with self._writing() as connection:
+            connection.execute("update batches set file = ? where token = ?", [file, token])
+
     def sent(self, token: str, provider_id: str, file: str, status: str) -> None:
         """Note that the provider has a batch."""
         with self._writing() as connection:
