@@ -291,6 +291,9 @@ def _tidy(connection: sqlite3.Connection, now: float) -> None:
         "delete from batches where state = 'collected' and token not in (select distinct token from questions)"
     )
     connection.execute("delete from given_up where at < ?", [old])
+    # A provider has deleted by now what nobody came for, as of an entry that was taken out of the settings.
+    connection.execute("delete from questions where token in (select token from batches where created < ?)", [old])
+    connection.execute("delete from batches where created < ?", [old])
 
 
 def _parts(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
