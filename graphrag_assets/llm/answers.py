@@ -159,13 +159,12 @@ class Answers:
             outcome = _Outcome(reply.text, reply.truncated, made=made)
             return reply
         except _ElsewhereError as elsewhere:
-            elsewhere_made: _Found[T] = elsewhere.found
-            reply, known = elsewhere_made
-            status, outcome = "ok", _Outcome(reply.text, made=known)
+            taken: Reply[T] = elsewhere.found[0]
+            status, outcome = "ok", _Outcome(taken.text, made=elsewhere.found[1])
             account.cached += 1
             if booking.ledger is not None:
-                booking.ledger.taken(self._about(booking, messages, row), question.key, known)
-            return reply
+                booking.ledger.taken(self._about(booking, messages, row), question.key, elsewhere.found[1])
+            return taken
         except AnswerError as error:
             used.failed += 1
             outcome, status = _Outcome(error=error), error.status

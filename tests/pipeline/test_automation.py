@@ -296,7 +296,7 @@ def test_off_unless_asked_for(daemon: Daemon) -> None:
     on = {s.name for s in daemon.definitions.sensors or () if s.default_status == dg.DefaultSensorStatus.RUNNING}
     assert on == {"watch_health"}
     assert all(s.default_status == dg.DefaultScheduleStatus.STOPPED for s in daemon.definitions.schedules or ())
-    every = {"watch_input": True, "nightly": True, "weekly": True, "timezone": "Europe/Berlin"}
+    every = {"watch_input": True, "watch_batches": True, "nightly": True, "weekly": True, "timezone": "Europe/Berlin"}
     make_workspace(daemon.root, {}, **FAST, automation=every)
     with fresh_process():
         definitions = build_definitions(load_workspace(daemon.root))

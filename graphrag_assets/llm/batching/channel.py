@@ -77,15 +77,17 @@ class Channel:
         token = f"{lines.content_hash(questions)[:24]}-{uuid.uuid4().hex[:8]}"
         flight = Flight(token, place, self.entry, stages, len(questions), created=time.time(), provider=self.provider)
         await asyncio.to_thread(records.claim, flight, [question.key for question in questions])
-        sent = False
+        sent, file = False, ""
         try:
             name, data = f"graphrag-assets-{token}.jsonl", b"".join(question.line for question in questions)
             file = await self._repeated(lambda: self._way.upload(name, data), "upload a file of questions")
             sent = True
+            await asyncio.to_thread(records.uploaded, token, file)
             made = await self._create(file, token)
         except CallError as error:
             if not sent or error.kind not in ("timeout", "connection", "bad_body"):
                 await asyncio.to_thread(records.drop, token)
+                await delete_quietly(self._way, file)
             raise self._failed("send a batch", error) from None
         await asyncio.to_thread(records.sent, token, made.id, file, made.status)
         logger.info("%s: sent batch %s of %d questions (%s)", self.entry, made.id, len(questions), stages)
@@ -103,6 +105,7 @@ class Channel:
             raise self._failed("look for a batch", error) from None
         if found is None:
             await asyncio.to_thread(records.drop, flight.token)
+            await delete_quietly(self._way, flight.file)
             return
         logger.info("%s: found batch %s of an earlier run", self.entry, found.id)
         await asyncio.to_thread(records.sent, flight.token, found.id, found.input_file or "", found.status)

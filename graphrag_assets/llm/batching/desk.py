@@ -47,6 +47,7 @@ class Waiter:
         stage: Who asked.
         estimate: What it may cost.
         budgets: What it is charged to.
+        stale: Whether the cache has an answer that could not be used.
         answer: The body of the answer; None where it is to be asked by an ordinary call.
     """
 
@@ -55,6 +56,7 @@ class Waiter:
     stage: str
     estimate: Estimate
     budgets: Sequence[Budget]
+    stale: bool = False
     answer: asyncio.Future[dict[str, Any] | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -81,8 +83,6 @@ class Desk:
         self._used: list[bytes] = []
         self._tickets: dict[bytes, list[tuple[Budget, Ticket]]] = {}
         self._told: set[str] = set()
-        self._under_way: set[bytes] = set()
-        self._elsewhere: set[bytes] = set()
 
     # -- for those who ask ---------------------------------------------------------------------------------------------
 
@@ -128,10 +128,13 @@ class Desk:
             GatewayError: The provider takes no batches, or the budget does not allow them.
         """
         mine = []
+        stale = self._in_cache([question.key for question, _ in asked])
         for question, estimate in asked:
             waiter = self._waiters.get(question.key)
             if waiter is None or waiter.answer.done():
-                waiter = self._waiters[question.key] = Waiter(question, channel, stage, estimate, budgets)
+                waiter = self._waiters[question.key] = Waiter(
+                    question, channel, stage, estimate, budgets, question.key in stale
+                )
             mine.append(waiter)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._serve())
@@ -160,9 +163,7 @@ class Desk:
     def _forget(self) -> None:
         self._cache.flush()
         left = set(self._records.answered()) - set(self._used)
-        in_cache = [key for key in left if self._cache.answer(key) is not None]
-        in_cache += self._cache.vectors(list(left))
-        self._records.done_with([*self._used, *in_cache])
+        self._records.done_with([*self._used, *self._in_cache(list(left))])
 
     # -- serving -------------------------------------------------------------------------------------------------------
 
@@ -211,17 +212,21 @@ class Desk:
         if under_way:
             known = await asyncio.to_thread(self._records.look_up, list(self._waiters))
         handed = self._hand_out({key: found for key, found in known.items() if found.result is not None})
-        await asyncio.to_thread(self._look_again, known)
-        handed = self._send_to_cache() or handed
         new = [waiter for key, waiter in self._waiters.items() if key not in known and not waiter.answer.done()]
-        return await self._send(new) or handed
+        left = self._without_cached(new)
+        return await self._send(left) or handed or len(left) < len(new)
 
-    def _look_again(self, known: Mapping[bytes, Found]) -> None:
-        """Send those to the cache whose questions were in a batch that another run of this host has collected."""
-        for key in self._under_way - known.keys():
-            if key in self._waiters and (self._cache.answer(key) is not None or self._cache.vectors([key])):
-                self._elsewhere.add(key)
-        self._under_way = {key for key, found in known.items() if found.result is None}
+    def _in_cache(self, keys: Sequence[bytes]) -> set[bytes]:
+        return {key for key in keys if self._cache.answer(key) is not None} | set(self._cache.vectors(keys))
+
+    def _without_cached(self, waiters: Sequence[Waiter]) -> list[Waiter]:
+        """Questions to send; those whose answers another process put into the cache meanwhile are looked up there."""
+        there = self._in_cache([waiter.question.key for waiter in waiters if not waiter.stale])
+        for key in there:
+            waiter = self._waiters.pop(key)
+            if not waiter.answer.done():
+                waiter.answer.set_result(None)
+        return [waiter for waiter in waiters if waiter.question.key not in there]
 
     async def _collect(self, channel: Channel, flight: Flight) -> None:
         try:
@@ -242,12 +247,6 @@ class Desk:
                 self.used(key, 0, 0.0)
             if not waiter.answer.done():
                 waiter.answer.set_result(result.result or None)
-        return bool(found)
-
-    def _send_to_cache(self) -> bool:
-        found, self._elsewhere = self._elsewhere, set()
-        for key in found:
-            self._waiters.pop(key).answer.set_result(None)
         return bool(found)
 
     def _fail(self, error: Exception, waiters: Sequence[Waiter] | None = None) -> None:
@@ -292,7 +291,7 @@ class Desk:
         """Send questions as files, as far as the budget allows; no other process sends at the same time."""
         with await self._right_to_send():
             taken = await asyncio.to_thread(self._records.look_up, [waiter.question.key for waiter in waiters])
-            fresh = [waiter for waiter in waiters if waiter.question.key not in taken]
+            fresh = self._without_cached([waiter for waiter in waiters if waiter.question.key not in taken])
             by_key = {waiter.question.key: waiter for waiter in fresh}
             for part in channel.files([waiter.question for waiter in fresh], self._records):
                 allowed = self._reserve([by_key[question.key] for question in part])

@@ -169,6 +169,11 @@ class Records:
             connection.execute(f"insert into batches ({_COLUMNS}) values ({','.join('?' * 14)})", values)  # noqa: S608
             connection.executemany("insert into questions values (?, ?, null)", [(key, flight.token) for key in keys])
 
+    def uploaded(self, token: str, file: str) -> None:
+        """Note that the file of a batch is at the provider."""
+        with self._writing() as connection:
+            connection.execute("update batches set file = ? where token = ?", [file, token])
+
     def sent(self, token: str, provider_id: str, file: str, status: str) -> None:
         """Note that the provider has a batch."""
         with self._writing() as connection:
@@ -286,6 +291,9 @@ def _tidy(connection: sqlite3.Connection, now: float) -> None:
         "delete from batches where state = 'collected' and token not in (select distinct token from questions)"
     )
     connection.execute("delete from given_up where at < ?", [old])
+    # A provider has deleted by now what nobody came for, as of an entry that was taken out of the settings.
+    connection.execute("delete from questions where token in (select token from batches where created < ?)", [old])
+    connection.execute("delete from batches where created < ?", [old])
 
 
 def _parts(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
