@@ -107,9 +107,9 @@ def test_an_index_and_a_question(llama_server: str, tmp_path: Path) -> None:
     assert asked.code == 0, asked.err
     tables = {name: made["tables"][name] for name in ("entities", "relationships", "communities", "community_reports")}
     llm = {name: made["llm"][name] for name in ("calls", "prompt_tokens", "completion_tokens")}
-    told = {"seconds": round(time.monotonic() - started), "text units": units, "tables": tables, "model": llm}
+    figures = {"seconds": round(time.monotonic() - started), "text units": units, "tables": tables, "model": llm}
     print([(row["title"], row["type"]) for row in rows(root, "entities")], dict(status))
-    print(json.dumps(told | {"answer": json.loads(asked.out)["answer"]}, indent=1))
+    print(json.dumps(figures | {"answer": json.loads(asked.out)["answer"]}, indent=1))
 
 
 def test_a_prompt_beyond_the_window_is_told_not_cut(llama_server: str, tmp_path: Path) -> None:
