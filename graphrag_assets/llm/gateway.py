@@ -29,7 +29,7 @@ from graphrag_assets.llm.clients import StreamEnd, Vector
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.ledger import Ledger, Prompts
 from graphrag_assets.llm.limit_stores import open_limits
-from graphrag_assets.llm.prices import ModelFacts
+from graphrag_assets.llm.prices import ModelFacts, ask_servers
 from graphrag_assets.llm.shared_cache import open_cache
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.vectors import Packing, Vectors
@@ -96,6 +96,10 @@ class Gateway:
     async def __aenter__(self) -> Self:
         """Open the cache."""
         self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
+        settings = self._workspace.settings
+        await asyncio.to_thread(
+            ask_servers, [*settings.completion_models.values(), *settings.embedding_models.values()]
+        )
         if self._workspace.settings.cache.enabled and self._run is not None:
             self._ledger = Ledger(self._cache, self._workspace.uri(self._workspace.settings.storage.base), self._run)
         return self

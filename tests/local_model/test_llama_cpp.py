@@ -34,10 +34,10 @@ SHORT = (
 )
 
 TEXTS = {
-    "harbour.txt": "Ysolde Brannagh was harbour master of Skarvholm for nine years. The Orlop Line cancelled its winter "
-    "ferry to Skarvholm on 3 May 1931. Ysolde Brannagh resigned a day later and moved to Port Ellin.\n",
-    "council.txt": "The council of Port Ellin met on 9 May 1931. Tom Finch asked the Orlop Line to run the winter ferry "
-    "again. The Orlop Line refused.\n",
+    "canal.txt": "Marga Holt was lock keeper at Tarnby for nine years. The Kestrel Company closed the canal at Tarnby on "
+    "3 May 1931. Marga Holt resigned a day later and moved to Welm.\n",
+    "council.txt": "The council of Welm met on 9 May 1931. Tom Finch asked the Kestrel Company to open the canal again. The "
+    "Kestrel Company refused.\n",
 }
 
 
@@ -113,7 +113,7 @@ def test_an_index_and_a_question(llama_server: str, tmp_path: Path) -> None:
 
 
 def test_a_prompt_beyond_the_window_is_told_not_cut(llama_server: str, tmp_path: Path) -> None:
-    long = {"long.txt": "The Orlop Line ran a ferry from Skarvholm to Port Ellin. " * 500}
+    long = {"long.txt": "The Kestrel Company ran boats from Tarnby to Welm. " * 500}
     root = make_workspace(
         tmp_path,
         long,
