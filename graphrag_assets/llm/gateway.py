@@ -40,7 +40,7 @@ from graphrag_assets.llm.failed_answers import FailedAnswers, folder_of
 from graphrag_assets.llm.ledger import Ledger, Prompts
 from graphrag_assets.llm.limit_stores import open_limits
 from graphrag_assets.llm.observing import STAGE, serving
-from graphrag_assets.llm.prices import ModelFacts
+from graphrag_assets.llm.prices import ModelFacts, ask_servers
 from graphrag_assets.llm.shared_cache import open_cache
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.vectors import Packing, Vectors
@@ -125,10 +125,14 @@ class Gateway:
         self._bookings = itertools.count(1)
 
     async def __aenter__(self) -> Self:
-        """Open the cache, and the account of the day."""
+        """Open the cache, and the account of the day; ask local servers for their windows."""
         self._day = await asyncio.to_thread(open_day_budget, self._workspace, whole=self._must_keep)
         if self._cached:
             self._cache = await asyncio.to_thread(open_cache, self._workspace, must_keep=self._must_keep)
+        settings = self._workspace.settings
+        await asyncio.to_thread(
+            ask_servers, [*settings.completion_models.values(), *settings.embedding_models.values()]
+        )
         if self._workspace.settings.cache.enabled and self._run is not None:
             self._ledger = Ledger(self._cache, self._workspace.uri(self._workspace.settings.storage.base), self._run)
         if self._batches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -80,6 +81,15 @@ def facts(model: ModelSettings) -> ModelFacts:
         max_output=_whole(row.get("max_output_tokens")),
         reasoning=bool(row.get("supports_reasoning")),
     )
+
+
+def ask_servers(models: Iterable[ModelSettings]) -> None:
+    """Ask the servers of one's own among some models, which may take seconds, so that :func:`facts` need not wait."""
+    from graphrag_assets.llm.local_servers import runs_locally
+
+    for model in models:
+        if runs_locally(model):
+            facts(model)
 
 
 def _served_window(model: ModelSettings, *, known: bool) -> int | None:

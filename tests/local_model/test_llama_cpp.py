@@ -34,10 +34,10 @@ SHORT = (
 )
 
 TEXTS = {
-    "harbour.txt": "Ysolde Brannagh was harbour master of Skarvholm for nine years. The Orlop Line cancelled its winter "
-    "ferry to Skarvholm on 3 May 1931. Ysolde Brannagh resigned a day later and moved to Port Ellin.\n",
-    "council.txt": "The council of Port Ellin met on 9 May 1931. Tom Finch asked the Orlop Line to run the winter ferry "
-    "again. The Orlop Line refused.\n",
+    "canal.txt": "Marga Holt was lock keeper at Tarnby for nine years. The Kestrel Company closed the canal at Tarnby on "
+    "3 May 1931. Marga Holt resigned a day later and moved to Welm.\n",
+    "council.txt": "The council of Welm met on 9 May 1931. Tom Finch asked the Kestrel Company to open the canal again. The "
+    "Kestrel Company refused.\n",
 }
 
 
@@ -107,13 +107,13 @@ def test_an_index_and_a_question(llama_server: str, tmp_path: Path) -> None:
     assert asked.code == 0, asked.err
     tables = {name: made["tables"][name] for name in ("entities", "relationships", "communities", "community_reports")}
     llm = {name: made["llm"][name] for name in ("calls", "prompt_tokens", "completion_tokens")}
-    told = {"seconds": round(time.monotonic() - started), "text units": units, "tables": tables, "model": llm}
+    figures = {"seconds": round(time.monotonic() - started), "text units": units, "tables": tables, "model": llm}
     print([(row["title"], row["type"]) for row in rows(root, "entities")], dict(status))
-    print(json.dumps(told | {"answer": json.loads(asked.out)["answer"]}, indent=1))
+    print(json.dumps(figures | {"answer": json.loads(asked.out)["answer"]}, indent=1))
 
 
 def test_a_prompt_beyond_the_window_is_told_not_cut(llama_server: str, tmp_path: Path) -> None:
-    long = {"long.txt": "The Orlop Line ran a ferry from Skarvholm to Port Ellin. " * 500}
+    long = {"long.txt": "The Kestrel Company ran boats from Tarnby to Welm. " * 500}
     root = make_workspace(
         tmp_path,
         long,

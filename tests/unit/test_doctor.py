@@ -221,6 +221,14 @@ def test_prompts_with_missing_old_and_unknown_variables(tmp_path: Path) -> None:
     assert any("local_serch" in f.detail for f in findings if f.name == "prompts")
 
 
+def test_a_tuned_prompt_names_its_types_itself(tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "extract_graph.txt").write_text("Find ships and ports in:\n{input_text}")
+    findings = only(tmp_path, "prompts")
+    assert {f.status for f in findings} == {"ok"}
+    assert any("extract_graph.entity_types has no effect" in f.detail for f in findings)
+
+
 def test_packaged_prompts_are_sound(tmp_path: Path) -> None:
     assert [f.status for f in only(tmp_path, "prompts")] == ["ok"]
 

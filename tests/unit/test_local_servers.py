@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +18,7 @@ from graphrag_assets.cli.doctor_models import models
 from graphrag_assets.cli.finding import Finding
 from graphrag_assets.cli.init import init_workspace
 from graphrag_assets.llm import local_servers
+from graphrag_assets.llm.gateway import Gateway
 from graphrag_assets.llm.local_servers import is_local, runs_locally, served
 from graphrag_assets.llm.prices import facts
 from graphrag_assets.settings import ModelSettings, Settings, Workspace
@@ -51,10 +54,12 @@ class Server:
         self.pages: dict[str, Any] = {}
         self.asked: list[str] = []
         self.keys: list[str | None] = []
+        self.delay = 0.0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                time.sleep(outer.delay)
                 outer.asked.append(self.path)
                 outer.keys.append(self.headers.get("Authorization"))
                 page = outer.pages.get(self.path)
@@ -154,6 +159,31 @@ def test_strange_answers_are_no_failure(server: Server, page: Any) -> None:
 def test_a_server_without_a_list_of_models_is_no_failure(tmp_path: Path, server: Server) -> None:
     findings = told(tmp_path, entry("openai", "mine", f"{server.base}/v1", context_window=9000))
     assert {f.status for f in findings if "price" not in f.detail} == {"ok"}
+
+
+async def _opened(settings: Settings, root: Path) -> float:
+    """Longest time for which the event loop stood still while a gateway was opened and a model connected."""
+    stood, last = 0.0, time.monotonic()
+
+    async def tick() -> None:
+        nonlocal stood, last
+        while True:
+            await asyncio.sleep(0.01)
+            stood, last = max(stood, time.monotonic() - last), time.monotonic()
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.sleep(0)
+    async with Gateway(Workspace(root=root, settings=settings)) as gateway:
+        assert gateway.facts("chat").context_window == 2048 - 512
+    await asyncio.sleep(0.02)
+    ticking.cancel()
+    return stood
+
+
+def test_the_event_loop_does_not_wait_for_a_slow_server(tmp_path: Path, server: Server) -> None:
+    server.pages, server.delay = LLAMA, 0.8
+    settings = Settings(completion_models={"chat": entry("llamafile", "qwen", f"{server.base}/v1")})
+    assert asyncio.run(_opened(settings, tmp_path)) < 0.7
 
 
 def test_who_is_asked(server: Server) -> None:
