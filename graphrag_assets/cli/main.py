@@ -22,6 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class FiniteRange(click.FloatRange):
     """A number within bounds; nan, which every comparison lets pass, and inf are none."""
 
+    name = "number"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read a number; ends the command where it is none."""
         number = float(super().convert(value, param, ctx))
