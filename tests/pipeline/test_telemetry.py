@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import subprocess
@@ -244,3 +245,25 @@ def test_logs_tell_no_text_and_no_key(tmp_path: Path, llmsim: LlmSim, caplog: py
 
 def _windows(words: list[str], size: int) -> list[list[str]]:
     return [words[i : i + size] for i in range(len(words) - size + 1)]
+
+
+def test_doctor_tells_where_it_goes(tmp_path: Path, llmsim: LlmSim, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {
+        "traces": True,
+        "endpoint": "http://127.0.0.1:9",
+        "capture_content": True,
+        "litellm_callbacks": ["langfuse"],
+    }
+    root = workspace(tmp_path, llmsim, **told)
+    found = {
+        finding["name"]: finding for finding in json.loads(invoke("doctor", "--root", root, "--json").out)["findings"]
+    }
+    assert found["telemetry"]["detail"] == "traces go to http://127.0.0.1:9"
+    assert "langfuse" in found["telemetry callbacks"]["detail"]
+    assert found["telemetry content"]["status"] == "warn"
+    telemetry.shut_down()
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
+    found = {
+        finding["name"]: finding for finding in json.loads(invoke("doctor", "--root", root, "--json").out)["findings"]
+    }
+    assert found["telemetry"]["status"] == "fail"
