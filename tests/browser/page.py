@@ -47,7 +47,7 @@ def look(
     """
     program = browser()
     assert program is not None
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # the browser may still be writing
         arguments = [program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
         arguments += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
         arguments += [
