@@ -124,6 +124,7 @@ def test_no_text_and_no_key_in_traces(tmp_path: Path, llmsim: LlmSim, collector:
     assert [value for value in values if PROSE.search(value)] == []
 
 
+@pytest.mark.slow
 def test_text_is_told_where_the_settings_say_so(tmp_path: Path, llmsim: LlmSim, collector: Collector) -> None:
     llmsim.reset()
     root = workspace(tmp_path, llmsim, traces=True, endpoint=collector.url, capture_content=True)
@@ -134,6 +135,7 @@ def test_text_is_told_where_the_settings_say_so(tmp_path: Path, llmsim: LlmSim, 
     assert KEY.encode() not in b"".join(collector.raw)
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_not_there_costs_no_run(tmp_path: Path, llmsim: LlmSim) -> None:
     llmsim.reset()
     root = workspace(tmp_path, llmsim, traces=True, metrics=True, endpoint="http://127.0.0.1:9")
@@ -193,6 +195,7 @@ def __getattr__(name: str) -> Any:
     return globals()["LOGGER"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [False, True])
 def test_callbacks_of_litellm(content: bool, tmp_path: Path, llmsim: LlmSim) -> None:
     llmsim.reset()
