@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 log = logging.getLogger(__name__)
 
@@ -12,6 +14,9 @@ log = logging.getLogger(__name__)
 Listener = Callable[[str, int, int], None]
 
 _listeners: list[Listener] = []
+
+#: Whether the present work is only supposed, as in a plan.
+_SUPPOSED: ContextVar[bool] = ContextVar("supposed", default=False)
 
 #: Seconds between two lines of the log for one stage.
 LOG_EVERY = 15.0
@@ -21,6 +26,16 @@ def listen(listener: Listener) -> Callable[[], None]:
     """Register a listener; returns a function that removes it."""
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)
+
+
+@contextmanager
+def supposed() -> Iterator[None]:
+    """Tell nothing of what stages do inside: a plan walks through them, and nobody should take that for the run."""
+    token = _SUPPOSED.set(True)
+    try:
+        yield
+    finally:
+        _SUPPOSED.reset(token)
 
 
 class Progress:
@@ -41,10 +56,12 @@ class Progress:
         self.done += count
         self._tell()
         now = time.monotonic()
-        if now - self._logged >= LOG_EVERY:
+        if now - self._logged >= LOG_EVERY and not _SUPPOSED.get():
             self._logged = now
             log.info("%s: %d of %d", self.stage, self.done, self.total)
 
     def _tell(self) -> None:
+        if _SUPPOSED.get():
+            return
         for listener in _listeners:
             listener(self.stage, self.done, self.total)

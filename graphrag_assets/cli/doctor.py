@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from graphrag_assets.cli.doctor_installation import disk_space, extras, packages, python_version
+from graphrag_assets.cli.doctor_installation import disk_space, extras, packages, python_version, telemetry
 from graphrag_assets.cli.doctor_models import embedded_models, method, models, online_models, token_encoding
 from graphrag_assets.cli.doctor_workspace import cache, inputs, language, notices, prompts, shared_cache, storage
 from graphrag_assets.cli.finding import Finding, Status, fail
@@ -25,6 +25,7 @@ PROBES: tuple[tuple[str, Probe], ...] = (
     ("python", python_version),
     ("packages", packages),
     ("extras", extras),
+    ("telemetry", telemetry),
     ("disk space", disk_space),
     ("settings", notices),
     ("input", inputs),

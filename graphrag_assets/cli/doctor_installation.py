@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import graphrag_assets
 from graphrag_assets.cli.finding import Finding, fail, ok, warn
 from graphrag_assets.settings import Workspace
+from graphrag_assets.telemetry import TelemetryError, telemetry_of
 
 _DISTRIBUTION = "graphrag-assets"
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)")
@@ -23,6 +25,8 @@ _EXTRAS = {
     "documents": "PDF and Word files",
     "multilingual": "embeddings without a key in languages other than English",
     "ui": "the Dagster web server",
+    "redis": "limits of models that several hosts share",
+    "telemetry": "traces and metrics by OpenTelemetry",
 }
 
 
@@ -71,6 +75,24 @@ def extras(workspace: Workspace) -> Iterator[Finding]:
             yield ok(f"extra {extra}", f"not installed ({purpose}): pip install '{_DISTRIBUTION}[{extra}]'")
         else:
             yield ok(f"extra {extra}", f"installed ({purpose})")
+
+
+def telemetry(workspace: Workspace) -> Iterator[Finding]:
+    """Who else is told of runs and calls; nothing where nobody is."""
+    settings = workspace.settings.telemetry
+    kinds = [kind for kind in ("traces", "metrics") if getattr(settings, kind)]
+    if kinds:
+        where = settings.endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or "http://localhost:4318"
+        try:
+            telemetry_of(settings)
+            yield ok("telemetry", f"{' and '.join(kinds)} go to {where}")
+        except TelemetryError as error:
+            yield fail("telemetry", str(error), f"pip install '{_DISTRIBUTION}[telemetry]'")
+    if settings.litellm_callbacks:
+        yield ok("telemetry callbacks", f"{', '.join(settings.litellm_callbacks)}: calls go through LiteLLM")
+    if settings.capture_content and (kinds or settings.litellm_callbacks):
+        mend = "unset telemetry.capture_content where those who read traces may not read the documents"
+        yield warn("telemetry content", "questions, prompts and answers are in traces and callbacks", mend)
 
 
 def missing_packages(extra: str) -> list[str]:

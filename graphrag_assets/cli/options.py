@@ -24,6 +24,8 @@ _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 class FiniteRange(click.FloatRange):
     """A number within bounds; nan, which every comparison lets pass, and inf are none."""
 
+    name = "number"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read a number; ends the command where it is none."""
         number = float(super().convert(value, param, ctx))

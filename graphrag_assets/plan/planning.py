@@ -41,6 +41,7 @@ from graphrag_assets.plan.corpus import Texts, communities_of, graph_tables, rep
 from graphrag_assets.plan.duration import seconds_of
 from graphrag_assets.plan.figures import Plan, StagePlan
 from graphrag_assets.plan.history import history_of
+from graphrag_assets.progress import supposed
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import Manifest, is_kept
@@ -86,7 +87,8 @@ def plan_for(
     anew = dict.fromkeys(refresh, time.time()) | refreshing(index.storage)
     again = frozenset({"communities"} if recluster else ()) | made_again(anew)
     work = missing_work(index.workspace, index.storage, prints, fingerprint, again)
-    return _Planner(index, inventory, prints, published, work, recluster, anew, count).plan()
+    with supposed():
+        return _Planner(index, inventory, prints, published, work, recluster, anew, count).plan()
 
 
 class _Planner:

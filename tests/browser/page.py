@@ -24,25 +24,30 @@ _CLICK = """(() => {
   return Boolean(found);
 })()"""
 
+_SCROLL = _CLICK.replace("found.click()", "found.scrollIntoView()")
+
 
 def browser() -> str | None:
     """The program that renders pages; None where there is none."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-def look(url: str, clicks: Sequence[str], target: Path | None = None, width: int = 1500, height: int = 1500) -> str:
+def look(
+    url: str, clicks: Sequence[str], target: Path | None = None, *, at: str = "", width: int = 1500, height: int = 1500
+) -> str:
     """Open a page, click on texts one after the other, and return the text that it shows then.
 
     Args:
         url: The page.
         clicks: Texts of what is clicked; each is waited for.
         target: File for a picture of the page.
+        at: Text that the picture shows at its top.
         width: Width of the window.
         height: Its height.
     """
     program = browser()
     assert program is not None
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # the browser may still be writing
         arguments = [program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
         arguments += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
         arguments += [
@@ -57,7 +62,9 @@ def look(url: str, clicks: Sequence[str], target: Path | None = None, width: int
             env=os.environ | {"HOME": folder},
         ) as process:
             try:
-                shown, picture = asyncio.run(_look(_port(Path(folder) / "profile" / "DevToolsActivePort"), url, clicks))
+                shown, picture = asyncio.run(
+                    _look(_port(Path(folder) / "profile" / "DevToolsActivePort"), url, clicks, at)
+                )
                 if target is not None:
                     target.write_bytes(picture)
                 return shown
@@ -75,7 +82,7 @@ def _port(ready: Path) -> str:
     return ready.read_text().split()[0]
 
 
-async def _look(port: str, url: str, clicks: Sequence[str]) -> tuple[str, bytes]:
+async def _look(port: str, url: str, clicks: Sequence[str], at: str) -> tuple[str, bytes]:
     """The text of the page after the clicks, and its picture."""
     async with aiohttp.ClientSession() as session:
         async with session.get(f"http://127.0.0.1:{port}/json/list") as response:
@@ -86,6 +93,9 @@ async def _look(port: str, url: str, clicks: Sequence[str]) -> tuple[str, bytes]
             for text in clicks:
                 await _until(socket, _CLICK.replace("TEXT", json.dumps(text)), f"nothing to click says {text!r}")
             await asyncio.sleep(5)  # what is drawn after the last click
+            if at:
+                await _until(socket, _SCROLL.replace("TEXT", json.dumps(at)), f"nothing says {at!r}")
+                await asyncio.sleep(3)
             picture = await _ask(socket, "Page.captureScreenshot", format="png")
             shown = await _ask(socket, "Runtime.evaluate", expression="document.body.innerText")
             return str(shown["result"].get("value", "")), base64.b64decode(picture["data"])

@@ -175,7 +175,8 @@ def usage(folder: Path) -> None:
         root = priced_runs(folder / "demo", sim)
         ui = start(root, folder)
         try:
-            look(f"{ui.url}/assets/index_snapshot?view=overview", ["Plots"], IMAGES / "usage-plots.png", 1500, 1500)
+            page = f"{ui.url}/assets/index_snapshot?view=overview"
+            look(page, ["Plots"], IMAGES / "usage-plots.png", at="usage/total/calls", height=1100)
             print("docs/images/usage-plots.png", flush=True)
         finally:
             ui.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import subprocess
@@ -123,6 +124,7 @@ def test_no_text_and_no_key_in_traces(tmp_path: Path, llmsim: LlmSim, collector:
     assert [value for value in values if PROSE.search(value)] == []
 
 
+@pytest.mark.slow
 def test_text_is_told_where_the_settings_say_so(tmp_path: Path, llmsim: LlmSim, collector: Collector) -> None:
     llmsim.reset()
     root = workspace(tmp_path, llmsim, traces=True, endpoint=collector.url, capture_content=True)
@@ -133,6 +135,7 @@ def test_text_is_told_where_the_settings_say_so(tmp_path: Path, llmsim: LlmSim, 
     assert KEY.encode() not in b"".join(collector.raw)
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_not_there_costs_no_run(tmp_path: Path, llmsim: LlmSim) -> None:
     llmsim.reset()
     root = workspace(tmp_path, llmsim, traces=True, metrics=True, endpoint="http://127.0.0.1:9")
@@ -192,6 +195,7 @@ def __getattr__(name: str) -> Any:
     return globals()["LOGGER"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [False, True])
 def test_callbacks_of_litellm(content: bool, tmp_path: Path, llmsim: LlmSim) -> None:
     llmsim.reset()
@@ -244,3 +248,25 @@ def test_logs_tell_no_text_and_no_key(tmp_path: Path, llmsim: LlmSim, caplog: py
 
 def _windows(words: list[str], size: int) -> list[list[str]]:
     return [words[i : i + size] for i in range(len(words) - size + 1)]
+
+
+def test_doctor_tells_where_it_goes(tmp_path: Path, llmsim: LlmSim, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {
+        "traces": True,
+        "endpoint": "http://127.0.0.1:9",
+        "capture_content": True,
+        "litellm_callbacks": ["langfuse"],
+    }
+    root = workspace(tmp_path, llmsim, **told)
+    found = {
+        finding["name"]: finding for finding in json.loads(invoke("doctor", "--root", root, "--json").out)["findings"]
+    }
+    assert found["telemetry"]["detail"] == "traces go to http://127.0.0.1:9"
+    assert "langfuse" in found["telemetry callbacks"]["detail"]
+    assert found["telemetry content"]["status"] == "warn"
+    telemetry.shut_down()
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
+    found = {
+        finding["name"]: finding for finding in json.loads(invoke("doctor", "--root", root, "--json").out)["findings"]
+    }
+    assert found["telemetry"]["status"] == "fail"

@@ -186,3 +186,13 @@ def test_a_plan_needs_no_key(tmp_path: Path, llmsim: LlmSim, monkeypatch: pytest
             del entry["api_key"], entry["api_base"]
     root = make_workspace(tmp_path, demo_texts(*FIVE_DOCUMENTS[:1]), **settings)
     assert invoke("plan", "--root", root, "--json").json["calls"] > 0
+
+
+def test_what_a_plan_supposes_is_not_told_as_progress(tmp_path: Path, llmsim: LlmSim) -> None:
+    """A run with a budget plans first; nobody should read that reports are written before anything was extracted."""
+    llmsim.reset()
+    done = invoke("index", "--root", workspace(tmp_path, llmsim), "--budget-tokens", 1)
+    assert done.code == 1
+    assert "the budget is reached" in done.err
+    assert "reading the input" in done.err
+    assert "writing reports" not in done.err
