@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from graphrag_assets.settings_automation import AutomationSettings
+from graphrag_assets.settings_entries import BatchApiSettings, ModelSettings, Prices, RateLimitSettings, RetrySettings
 from graphrag_assets.settings_searches import (
     AutoSearchSettings,
     BasicSearchSettings,
@@ -27,7 +28,6 @@ from graphrag_assets.settings_searches import (
 from graphrag_assets.settings_sections import (
     DEFAULT_COMPLETION_MODEL,
     DEFAULT_EMBEDDING_MODEL,
-    BatchApiSettings,
     BatchSettings,
     BudgetSettings,
     CacheSettings,
@@ -44,11 +44,7 @@ from graphrag_assets.settings_sections import (
     FolderSettings,
     InputSettings,
     LimitsSettings,
-    ModelSettings,
-    Prices,
     PruneGraphSettings,
-    RateLimitSettings,
-    RetrySettings,
     Section,
     StorageSettings,
     SummarizeSettings,
