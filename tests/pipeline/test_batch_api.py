@@ -175,12 +175,12 @@ def test_a_budget_ends_and_goes_on(tmp_path: Path, batch_server: BatchServer) ->
     assert batch_server.batches == {}
     spent, runs = 0.0, 0
     while True:
-        run = invoke("index", "--root", root, "--json", "--budget", 0.05, "--wait-for-batches")
+        run = invoke("index", "--root", root, "--json", "--budget", 0.3, "--wait-for-batches")
         runs += 1
         if run.code == 0:
             break
         told = error(run, 1)
-        assert (told["type"], told["spent_usd"] <= 0.05) == ("budget", True)
+        assert (told["type"], told["spent_usd"] <= 0.3) == ("budget", True)
         spent += told["spent_usd"]
         assert runs < 30
     assert_equal_indexes(direct, root)

@@ -338,6 +338,24 @@ def test_answers_that_were_collected_by_a_run_that_died(tmp_path: Path, batch_se
     assert records.flights() == []
 
 
+def test_answers_that_another_run_takes_at_the_same_time(tmp_path: Path, batch_server: BatchServer) -> None:
+    space = batched(tmp_path, batch_server)
+    pending(space, range(6))
+    batch_server.finish()
+    records = Records(records_path(space))
+    (flight,) = records.flights()
+
+    def take_before(kind: str) -> None:
+        if kind == "GET /files" and batch_server.files:
+            told = lines.read([data for name, data in batch_server.files.values() if name == "output.jsonl"])
+            records.collect(flight.token, "completed", told.answers.items(), whole=True)
+            batch_server.files.clear()
+
+    batch_server.before = take_before
+    _, usage = asyncio.run(ask(space, range(6)))
+    assert (usage.batched, len(batch_server.batches), batch_server.direct_calls) == (6, 1, 0)
+
+
 # -- budgets -----------------------------------------------------------------------------------------------------------
 
 

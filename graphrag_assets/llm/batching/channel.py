@@ -132,8 +132,7 @@ class Channel:
         """
         found = await self.look(flight, records)
         if found is None:
-            logger.warning("%s: batch %s is gone at the provider", self.entry, flight.provider_id)
-            await asyncio.to_thread(records.drop, flight.token)
+            await asyncio.to_thread(self._gone, flight, records)
             return True
         if found.status not in ENDED:
             await self._end_in_time(flight, records)
@@ -145,7 +144,10 @@ class Channel:
             names = [name for name in (found.output_file, found.error_file) if name]
             data = [await self._repeated(lambda n=name: self._way.read(n), "read answers") for name in names]  # type: ignore[misc]
         except CallError as error:
-            raise self._failed(f"read the answers of batch {flight.provider_id}", error) from None
+            if not is_gone(error):
+                raise self._failed(f"read the answers of batch {flight.provider_id}", error) from None
+            await asyncio.to_thread(self._gone, flight, records)
+            return True
         told = await asyncio.to_thread(lines.read, data)
         results = [*told.answers.items(), *((key, {}) for key in told.failed)]
         whole = found.status == "completed"
@@ -157,6 +159,12 @@ class Channel:
     async def close(self) -> None:
         """Close connections."""
         await self._way.close()
+
+    def _gone(self, flight: Flight, records: Records) -> None:
+        """The provider has nothing of a batch any more: another process has taken its answers, else it is asked anew."""
+        if any(each.token == flight.token and each.state == "sent" for each in records.flights()):
+            logger.warning("%s: batch %s is gone at the provider", self.entry, flight.provider_id)
+            records.drop(flight.token)
 
     def _tell(self, flight: Flight, found: ProviderBatch, told: lines.Told) -> None:
         missing = flight.requests - len(told.answers)
