@@ -51,7 +51,7 @@ _END_MARK = re.compile(
 _RECORD_START = re.compile(
     beginning_with(
         rf"(（\[【{{<{_QUOTE_SIGNS}er实关",
-        rf"(?P<open>[(（\[【{{<]\s*)?(?P<quoted>{_QUOTE}{{0,4}})\s?(?P<kind>entity|relationship|relation|实体|关系)\s?"
+        rf"(?P<open>[(（\[【{{<]\s*)?(?:(?P<quoted>{_QUOTE}{{1,4}})\s?)?(?P<kind>entity|relationship|relation|实体|关系)\s?"
         rf"{_QUOTE}{{0,4}}\s*"
         rf"(?P<delimiter>{DELIMITER}|{_WEAK_DELIMITER})",
     ),
@@ -230,7 +230,7 @@ def _is_start(text: str, match: re.Match[str]) -> bool:
     """Whether a record begins here: in a bracket or quotes anywhere, else only at the beginning of a line."""
     before = text[max(0, match.start() - 40) : match.start()]
     weak = not _SPLIT.fullmatch(match["delimiter"].strip())
-    if match["open"] or match["quoted"].strip("*_`"):
+    if match["open"] or (match["quoted"] or "").strip("*_`"):
         return not (before[-1:].isalnum() and not match["open"])
     return not weak and bool(re.search(r"(?:^|\n|##)[\s\-*•>\d.)]*$", before))
 

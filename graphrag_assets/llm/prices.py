@@ -73,8 +73,8 @@ def facts(model: ModelSettings) -> ModelFacts:
         output_usd=output_usd,
         cached_input_usd=cached_usd,
         context_window=model.context_window
-        or _whole(model.call_args.get("num_ctx"))
         or _served_window(model, known=bool(row))
+        or _whole(model.call_args.get("num_ctx"))
         or _whole(row.get("max_input_tokens") or row.get("max_tokens")),
         vector_size=_whole(model.call_args.get("dimensions") or row.get("output_vector_size")),
         structured_output=bool(row.get("supports_response_schema")) if structured is None else structured,

@@ -46,7 +46,7 @@ def test_few_lines_while_a_stage_lasts(capsys: pytest.CaptureFixture[str], monke
 def test_failures_are_told_at_once_and_then_fewer(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     notices = RetryNotices(lambda: now)
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "graphrag_assets")
     for _ in range(3_600):
         notices.failed("model m", "HTTP 503", 4.0, 2, 8)
         now += 1
