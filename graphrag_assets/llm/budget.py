@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -291,6 +291,20 @@ def _room(estimate: Estimate, usd: float | None, tokens: int | None) -> int | No
             affordable = (left + _ROUNDING) / per_token
             room = affordable if room is None else min(room, affordable)
     return None if room is None else math.floor(room)
+
+
+def all_of(estimates: Sequence[Estimate]) -> Estimate:
+    """What several calls to one model may cost together, all of it as a prompt; answers of usual length at most."""
+    tokens, usd = 0, 0.0
+    priced = True
+    for estimate in estimates:
+        answer = USUAL_ANSWER if estimate.completion is None else min(estimate.completion, USUAL_ANSWER)
+        price = estimate.usd(answer)
+        tokens += estimate.prompt + answer
+        usd += price or 0.0
+        priced = priced and price is not None
+    each = usd / tokens if priced and tokens else (0.0 if priced else None)
+    return Estimate(estimates[0].model if estimates else "", tokens, 0, each, each)
 
 
 def require_price(estimate: Estimate) -> None:

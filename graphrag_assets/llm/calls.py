@@ -132,7 +132,7 @@ class ModelCalls:
         self._count = count
         self.window = Window(entry, settings, self.facts, lambda text: math.floor(count(text) * share))
         self._budget = budget
-        self._day = day
+        self.day = day
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -253,7 +253,7 @@ class ModelCalls:
 
     def _size(self, texts: Sequence[str]) -> Size:
         budgets = [b for b in (self._budget, *current_budgets()) if b is not None and b.limited]
-        tokens = sum(map(self._count, texts)) + _MESSAGE_TOKENS * (len(texts) + 1) if budgets or self._day else 0
+        tokens = sum(map(self._count, texts)) + _MESSAGE_TOKENS * (len(texts) + 1) if budgets or self.day else 0
         return Size(sum(map(len, texts)), tokens, budgets)
 
     @asynccontextmanager
@@ -309,11 +309,11 @@ class ModelCalls:
     @asynccontextmanager
     async def _paid_of_the_day(self, size: Size, turn: Turn) -> AsyncIterator[None]:
         """The same with the ceiling of the day; only what is about to be sent is set aside, so that others go on."""
-        if self._day is None:
+        if self.day is None:
             yield
             return
         timeout = self.settings.call_args.get("timeout", self.settings.timeout)
-        held = await self._day.reserve(self._estimate(size, turn.parameters), float(timeout))
+        held = await self.day.reserve(self._estimate(size, turn.parameters), float(timeout))
         if held.ticket.limited:
             turn.parameters[self._limit_name] = held.ticket.completion
         try:
@@ -322,7 +322,7 @@ class ModelCalls:
             turn.refused_by(error)
             raise
         finally:
-            await self._day.settle(held, *turn.cost(self.facts))
+            await self.day.settle(held, *turn.cost(self.facts))
 
     def _estimate(self, size: Size, parameters: Mapping[str, Any]) -> Estimate:
         if not self._completes:

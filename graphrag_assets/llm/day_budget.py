@@ -10,6 +10,7 @@ uses all that it reserved; for a call of a dead process they do not, nor for one
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -59,6 +60,16 @@ class Held:
     ticket: Ticket
     day: str
     name: str
+
+    def to_json(self) -> str:
+        """As text, so that another process can settle it."""
+        return json.dumps([self.day, self.name, self.ticket.estimate.prompt, self.ticket.estimate.input_usd])
+
+    @classmethod
+    def from_json(cls, text: str) -> Held:
+        """From :meth:`to_json`."""
+        day, name, tokens, usd = json.loads(text)
+        return cls(Ticket(Estimate("", tokens, 0, usd, usd), 0, limited=False), day, name)
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,26 @@ class DayBudget:
             except TimeoutError:
                 continue
         raise DayReached("the budget of the day is reached")
+
+    async def reserve_now(self, estimate: Estimate) -> Held | None:
+        """Set aside what a batch of questions may cost; None where it does not fit now.
+
+        It counts as spent until it is settled, by whichever process takes the answers: nobody waits for it.
+
+        Args:
+            estimate: All that it may cost, as a prompt.
+
+        Raises:
+            UnknownPrice, GatewayError: As :meth:`reserve`.
+        """
+        if self.usd is not None:
+            require_price(estimate)
+        held, _ = await self._change(lambda state, now: self._take(state, now, estimate, -GRACE))
+        return held
+
+    async def reached_by(self, estimate: Estimate) -> DayReached:
+        """What to raise where something is not sent."""
+        return DayReached(self._told(await asyncio.to_thread(self.spent), estimate))
 
     async def settle(self, held: Held, tokens: int | None = None, usd: float | None = None) -> None:
         """Replace what was set aside by what was used; where the store fails, what was set aside counts as used.

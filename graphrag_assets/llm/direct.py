@@ -266,7 +266,8 @@ def _parse(data: bytes) -> dict[str, Any]:
     return body
 
 
-def _usage(body: Mapping[str, Any]) -> TokenUsage | None:
+def usage_of(body: Mapping[str, Any]) -> TokenUsage | None:
+    """The tokens in a body; None where it does not say them."""
     usage = body.get("usage")
     if not isinstance(usage, dict):
         return None
@@ -287,7 +288,7 @@ def chat_answer(body: Mapping[str, Any]) -> ChatAnswer:
             message.get("content"),
             choice.get("finish_reason") or "stop",
             message.get("refusal"),
-            _usage(body),
+            usage_of(body),
             str(body.get("model") or ""),
             str(body.get("id") or ""),
         )
@@ -299,7 +300,9 @@ def vector_answer(body: Mapping[str, Any]) -> VectorAnswer:
     """The vectors in a body of /embeddings; PassingError where there are none."""
     try:
         items = sorted(body["data"], key=lambda item: int(item["index"]))
-        return VectorAnswer([_vector(item["embedding"]) for item in items], _usage(body), str(body.get("model") or ""))
+        return VectorAnswer(
+            [_vector(item["embedding"]) for item in items], usage_of(body), str(body.get("model") or "")
+        )
     except (KeyError, TypeError, ValueError, binascii.Error):
         raise PassingError("bad_body", "the answer holds no vectors", 200) from None
 
@@ -335,7 +338,7 @@ def _stream_piece(event: bytes, end: StreamEnd, secrets: Sequence[str]) -> str:
     if error := body.get("error"):
         message = error.get("message", "") if isinstance(error, dict) else str(error)
         raise PassingError("server", redact(f"the stream ended with an error: {message}", secrets))
-    end.usage = _usage(body) or end.usage
+    end.usage = usage_of(body) or end.usage
     end.model, end.id = end.model or str(body.get("model") or ""), end.id or str(body.get("id") or "")
     choices = body.get("choices") or []
     if not choices:

@@ -93,7 +93,8 @@ class Supposing:
         """Where a stage is booked."""
         if name not in self.stages:
             model = f"{calls.settings.model_provider}/{calls.settings.model}"
-            in_batches = calls.settings.batch_api if self.workspace.settings.cache.enabled else None
+            at_once = not self.workspace.settings.cache.enabled or name.removesuffix(GLEANINGS) in self.anew
+            in_batches = None if at_once else calls.settings.batch_api
             self.stages[name] = StagePlan(name, model, calls.facts, batch_api=in_batches)
         return self.stages[name]
 

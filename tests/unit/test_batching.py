@@ -16,6 +16,7 @@ from graphrag_assets.llm.batching import lines
 from graphrag_assets.llm.batching.records import Flight, Records, records_path
 from graphrag_assets.llm.batching.waiting import BatchPending, waiting_for_batches
 from graphrag_assets.llm.budget import Budget, BudgetReached
+from graphrag_assets.llm.day_budget import DayReached, open_day_budget
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.llm.gateway import Gateway
 from graphrag_assets.llm.ledger import read_calls
@@ -378,6 +379,43 @@ def test_what_was_set_aside_and_not_used_is_for_the_next_batch(tmp_path: Path, b
     assert len(replies) == 30
     assert len(batch_server.batches) > 1
     assert budget.spent_usd == pytest.approx(usage.usd)
+
+
+def of_a_day(space: Workspace, tokens: int) -> Workspace:
+    """The workspace with a budget of the day."""
+    budget = space.settings.budget.model_copy(update={"tokens_per_day": tokens})
+    return space.model_copy(update={"settings": space.settings.model_copy(update={"budget": budget})})
+
+
+def spent_today(space: Workspace) -> int:
+    day = open_day_budget(space)
+    assert day is not None
+    return day.spent().tokens
+
+
+def test_the_budget_of_a_day_is_kept_when_a_batch_is_sent_and_settled_when_it_comes(
+    tmp_path: Path, batch_server: BatchServer
+) -> None:
+    space = batched(tmp_path, batch_server, call_args={"max_tokens": 500})
+    few = of_a_day(space, 6_000)
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(ask(few, range(30)))
+    (batch,) = batch_server.batches.values()
+    assert 3 <= batch.requests < 12, "as many as the day allows"
+    assert batch.requests * 500 <= spent_today(few) <= 6_000, "what they may cost at most counts as spent"
+    many = of_a_day(space, 300_000)
+    replies, usage = waited(many, range(30))
+    assert len(replies) == 30
+    assert spent_today(many) == usage.prompt_tokens + usage.completion_tokens
+
+
+def test_a_day_that_allows_nothing_sends_nothing(tmp_path: Path, batch_server: BatchServer) -> None:
+    space = of_a_day(batched(tmp_path, batch_server, call_args={"max_tokens": 500}), 100)
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(ask(space, range(30)))
+    assert caught.group_contains(DayReached)
+    assert not batch_server.batches
+    assert spent_today(space) == 0
 
 
 def test_a_budget_of_nothing_sends_nothing(tmp_path: Path, batch_server: BatchServer) -> None:

@@ -22,7 +22,10 @@ from graphrag_assets.llm.batching.transports import (
     is_gone,
     transport,
 )
+from graphrag_assets.llm.budget import Estimate, all_of
 from graphrag_assets.llm.calls import ModelCalls, backoff
+from graphrag_assets.llm.day_budget import Held
+from graphrag_assets.llm.direct import usage_of
 from graphrag_assets.llm.errors import CallError, GatewayError, PassingError, PermanentError
 from graphrag_assets.settings import BatchApiSettings
 
@@ -52,6 +55,8 @@ class Channel:
         self.settings = settings
         self.path = path
         self._retry = calls.settings.retry
+        self._day = calls.day
+        self._usd = calls.facts.usd
         self._way: Transport = transport(calls.endpoint, calls.settings, calls.client)
 
     def files(self, questions: Sequence[Question], records: Records) -> Iterator[list[Question]]:
@@ -62,7 +67,24 @@ class Channel:
         elif not any(flight.provider == self.provider and flight.state == "sent" for flight in records.flights()):
             yield from islice(lines.files(questions, min(most, self.settings.max_requests), self.settings.max_bytes), 1)
 
-    async def send(self, questions: Sequence[Question], place: str, stages: str, records: Records) -> Flight:
+    async def set_aside(self, estimates: Sequence[Estimate]) -> Held | None:
+        """Set aside what questions may cost in the budget of the day; None where there is none.
+
+        Raises:
+            DayReached: They do not fit.
+            GatewayError: The budget cannot be kept.
+        """
+        if self._day is None:
+            return None
+        together = all_of(estimates)
+        held = await self._day.reserve_now(together)
+        if held is None:
+            raise await self._day.reached_by(together)
+        return held
+
+    async def send(
+        self, questions: Sequence[Question], place: str, stages: str, records: Records, held: Held | None = None
+    ) -> Flight:
         """Send a file; it is on record before anything leaves, and after the provider has it.
 
         Args:
@@ -70,12 +92,22 @@ class Channel:
             place: Storage base of the index.
             stages: Who asks, for people.
             records: The records; the caller has the right to send.
+            held: What the budget of the day set aside.
 
         Raises:
             GatewayError: The provider did not take it. Where it may have, the record stays to be looked into.
         """
         token = f"{lines.content_hash(questions)[:24]}-{uuid.uuid4().hex[:8]}"
-        flight = Flight(token, place, self.entry, stages, len(questions), created=time.time(), provider=self.provider)
+        flight = Flight(
+            token,
+            place,
+            self.entry,
+            stages,
+            len(questions),
+            created=time.time(),
+            provider=self.provider,
+            held=held.to_json() if held is not None else "",
+        )
         await asyncio.to_thread(records.claim, flight, [question.key for question in questions])
         sent, file = False, ""
         try:
@@ -87,6 +119,7 @@ class Channel:
         except CallError as error:
             if not sent or error.kind not in ("timeout", "connection", "bad_body"):
                 await asyncio.to_thread(records.drop, token)
+                await self._settle(flight, 0, 0.0)
                 await delete_quietly(self._way, file)
             raise self._failed("send a batch", error) from None
         await asyncio.to_thread(records.sent, token, made.id, file, made.status)
@@ -105,6 +138,7 @@ class Channel:
             raise self._failed("look for a batch", error) from None
         if found is None:
             await asyncio.to_thread(records.drop, flight.token)
+            await self._settle(flight, 0, 0.0)
             await delete_quietly(self._way, flight.file)
             return
         logger.info("%s: found batch %s of an earlier run", self.entry, found.id)
@@ -152,6 +186,7 @@ class Channel:
         results = [*told.answers.items(), *((key, {}) for key in told.failed)]
         whole = found.status == "completed"
         await asyncio.to_thread(records.collect, flight.token, found.status, results, whole=whole)
+        await self._settle(flight, *self._cost(told))
         self._tell(flight, found, told)
         await delete_quietly(self._way, *names, found.input_file or flight.file)
         return True
@@ -159,6 +194,22 @@ class Channel:
     async def close(self) -> None:
         """Close connections."""
         await self._way.close()
+
+    def _cost(self, told: lines.Told) -> tuple[int | None, float | None]:
+        """Tokens and price of the answers of a batch; None where the provider does not say them of each."""
+        used = [usage_of(body) for body in told.answers.values()]
+        known = [usage for usage in used if usage is not None]
+        if len(known) < len(used):
+            return None, None
+        usd = [self._usd(usage) for usage in known]
+        prices = [price for price in usd if price is not None]
+        tokens = sum(usage.prompt + usage.completion for usage in known)
+        return tokens, sum(prices) * self.settings.price if len(prices) == len(usd) else None
+
+    async def _settle(self, flight: Flight, tokens: int | None, usd: float | None) -> None:
+        """Replace what the budget of the day set aside for a batch by what it cost."""
+        if flight.held and self._day is not None:
+            await self._day.settle(Held.from_json(flight.held), tokens, usd)
 
     def _gone(self, flight: Flight, records: Records) -> None:
         """The provider has nothing of a batch any more: another process has taken its answers, else it is asked anew."""
@@ -205,6 +256,7 @@ class Channel:
     async def _refused(self, flight: Flight, found: ProviderBatch, records: Records) -> None:
         """A provider refused a whole batch: for good, or since it has too much in its queue."""
         await asyncio.to_thread(records.drop, flight.token)
+        await self._settle(flight, 0, 0.0)
         await delete_quietly(self._way, found.input_file or flight.file)
         full = any(word in found.problem.lower() for word in _QUEUE_FULL)
         if full and flight.requests > 1:

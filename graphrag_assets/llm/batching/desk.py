@@ -23,6 +23,7 @@ from graphrag_assets.llm.batching.records import Flight, Found, Records
 from graphrag_assets.llm.batching.waiting import BatchPending
 from graphrag_assets.llm.budget import Budget, Estimate, Ticket
 from graphrag_assets.llm.cache import AnswerCache
+from graphrag_assets.llm.day_budget import DayReached, Held
 from graphrag_assets.llm.errors import GatewayError
 
 logger = logging.getLogger(__name__)
@@ -295,15 +296,31 @@ class Desk:
             by_key = {waiter.question.key: waiter for waiter in fresh}
             for part in channel.files([waiter.question for waiter in fresh], self._records):
                 allowed = self._reserve([by_key[question.key] for question in part])
+                allowed, held = await self._reserve_day(channel, allowed)
                 if allowed:
-                    await self._send_file(channel, allowed)
+                    await self._send_file(channel, allowed, held)
                 if len(allowed) < len(part):
                     return
 
-    async def _send_file(self, channel: Channel, waiters: Sequence[Waiter]) -> None:
+    async def _reserve_day(self, channel: Channel, waiters: list[Waiter]) -> tuple[list[Waiter], Held | None]:
+        """As many of the questions as the budget of the day allows, halving them until they fit."""
+        while waiters:
+            try:
+                return waiters, await channel.set_aside([waiter.estimate for waiter in waiters])
+            except GatewayError as error:
+                few = waiters[: len(waiters) // 2] if isinstance(error, DayReached) else []
+                for waiter in waiters[len(few) :]:
+                    self._correct(waiter.question.key)
+                if not few:
+                    self._fail(error, waiters)
+                waiters = few
+        return [], None
+
+    async def _send_file(self, channel: Channel, waiters: Sequence[Waiter], held: Held | None) -> None:
         stages = ", ".join(sorted({waiter.stage for waiter in waiters}))
+        asked = [waiter.question for waiter in waiters]
         try:
-            flight = await channel.send([waiter.question for waiter in waiters], self._place, stages, self._records)
+            flight = await channel.send(asked, self._place, stages, self._records, held)
         except BaseException:
             for waiter in waiters:  # whether it was sent will be known when its record is looked into
                 self._correct(waiter.question.key)

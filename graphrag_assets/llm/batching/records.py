@@ -35,16 +35,14 @@ _TABLES = (
     "stages text not null, requests integer not null, state text not null, provider_id text not null default '', "
     "file text not null default '', status text not null default '', done integer not null default 0, "
     "created real not null, seen real not null, cancelled integer not null default 0, "
-    "provider text not null default '')",
+    "provider text not null default '', held text not null default '')",
     "create table if not exists questions (key blob primary key, token text not null, result blob)",
     "create index if not exists questions_of on questions (token)",
     "create table if not exists given_up (key blob primary key, times integer not null, at real not null)",
     "create table if not exists most_at_once (entry text primary key, requests integer not null)",
 )
 
-_COLUMNS = (
-    "token, place, entry, stages, requests, state, provider_id, file, status, done, created, seen, cancelled, provider"
-)
+_COLUMNS = "token, place, entry, stages, requests, state, provider_id, file, status, done, created, seen, cancelled, provider, held"
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,7 @@ class Flight:
         seen: When the provider was last asked.
         cancelled: Whether its end was asked for.
         provider: Host and path of the provider, or its name.
+        held: What the budget of the day set aside for it (:meth:`graphrag_assets.llm.day_budget.Held.to_json`).
     """
 
     token: str
@@ -82,6 +81,7 @@ class Flight:
     seen: float = 0.0
     cancelled: bool = False
     provider: str = ""
+    held: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Records:
         """Batches, oldest first; of one index where it is named."""
         where, values = ("", []) if place is None else (" where place = ?", [place])
         rows = self._read(f"select {_COLUMNS} from batches{where} order by created, token", values)  # noqa: S608
-        return [Flight(*(*row[:12], bool(row[12]), row[13])) for row in rows]
+        return [Flight(*(*row[:12], bool(row[12]), *row[13:])) for row in rows]
 
     def look_up(self, keys: Sequence[bytes]) -> dict[bytes, Found]:
         """What is known of questions; those that are in no batch are left out."""
@@ -166,7 +166,7 @@ class Records:
         """
         with self._writing() as connection:
             values = [*vars(flight).values()]
-            connection.execute(f"insert into batches ({_COLUMNS}) values ({','.join('?' * 14)})", values)  # noqa: S608
+            connection.execute(f"insert into batches ({_COLUMNS}) values ({','.join('?' * len(values))})", values)  # noqa: S608
             connection.executemany("insert into questions values (?, ?, null)", [(key, flight.token) for key in keys])
 
     def uploaded(self, token: str, file: str) -> None:
