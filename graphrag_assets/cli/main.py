@@ -107,16 +107,25 @@ def export(directory: Path, form: str, snapshot: str | None, root: Path | None, 
 @click.option(
     "--refresh", multiple=True, metavar="STAGE", help="Plan for a run that asks this stage anew (may be repeated)."
 )
+@click.option("--retry-failed", is_flag=True, help="Plan for a run that tries what failed at once.")
 @_common
 def plan(
-    method: str | None, recluster: bool, refresh: tuple[str, ...], root: Path | None, as_json: bool, verbose: bool
+    method: str | None,
+    recluster: bool,
+    refresh: tuple[str, ...],
+    retry_failed: bool,
+    root: Path | None,
+    as_json: bool,
+    verbose: bool,
 ) -> None:
     """Show what index would do and cost, stage by stage; spends nothing, changes nothing."""
     from graphrag_assets.cli.plan import plan_command
 
     if method:
         os.environ["GRAPHRAG__METHOD"] = method
-    plan_command(_prepare(root, verbose), recluster=recluster, refresh=refresh, as_json=as_json)
+    plan_command(
+        _prepare(root, verbose), recluster=recluster, refresh=refresh, retry_failed=retry_failed, as_json=as_json
+    )
 
 
 @main.command()

@@ -10,20 +10,23 @@ from graphrag_assets.cli.output import print_json, table
 from graphrag_assets.settings import Workspace
 
 
-def plan_command(workspace: Workspace, *, recluster: bool, refresh: tuple[str, ...] = (), as_json: bool) -> None:
+def plan_command(
+    workspace: Workspace, *, recluster: bool, refresh: tuple[str, ...], retry_failed: bool, as_json: bool
+) -> None:
     """Make a plan and print it; nothing is sent, and nothing is written.
 
     Args:
         workspace: Root and settings.
         recluster: As for ``index --recluster``.
         refresh: As for ``index --refresh``.
+        retry_failed: As for ``index --retry-failed``.
         as_json: Print one JSON object.
     """
     from graphrag_assets.assets.refreshing import check_stages
     from graphrag_assets.plan import plan
 
     check_stages(refresh, workspace.settings)
-    found = plan(workspace, recluster=recluster, refresh=refresh).to_dict()
+    found = plan(workspace, recluster=recluster, refresh=refresh, retry_failed=retry_failed).to_dict()
     if as_json:
         print_json(found)
     else:

@@ -52,7 +52,12 @@ Count = Callable[[str], int]
 
 
 def plan(
-    workspace: Workspace, *, recluster: bool = False, refresh: Sequence[str] = (), count: Count | None = None
+    workspace: Workspace,
+    *,
+    recluster: bool = False,
+    refresh: Sequence[str] = (),
+    retry_failed: bool = False,
+    count: Count | None = None,
 ) -> Plan:
     """What a reconcile would do and cost; nothing is sent, nothing is written.
 
@@ -60,6 +65,7 @@ def plan(
         workspace: Root and settings.
         recluster: As for ``index --recluster``.
         refresh: As for ``index --refresh``.
+        retry_failed: As for ``index --retry-failed``.
         count: Counts tokens; None: as the tokenizer of the settings does.
 
     Raises:
@@ -69,7 +75,7 @@ def plan(
     require_input(index.input)
     before = last_inventory(workspace, index.build)
     found = take_inventory(index.input, workspace.settings, before)
-    return plan_for(index, found, recluster=recluster, refresh=refresh, count=count)
+    return plan_for(index, found, recluster=recluster, refresh=refresh, retry_failed=retry_failed, count=count)
 
 
 def plan_for(
@@ -78,6 +84,7 @@ def plan_for(
     *,
     recluster: bool = False,
     refresh: Sequence[str] = (),
+    retry_failed: bool = False,
     count: Count | None = None,
 ) -> Plan:
     """The plan for an input as it was found; see :func:`plan`."""
@@ -86,7 +93,7 @@ def plan_for(
     fingerprint = str(published.info.get("fingerprint")) if published else None
     anew = dict.fromkeys(refresh, time.time()) | refreshing(index.storage)
     again = frozenset({"communities"} if recluster else ()) | made_again(anew)
-    work = missing_work(index.workspace, index.storage, prints, fingerprint, again)
+    work = missing_work(index.workspace, index.storage, prints, fingerprint, again, retry_failed=retry_failed)
     with supposed():
         return _Planner(index, inventory, prints, published, work, recluster, anew, count).plan()
 
