@@ -401,7 +401,7 @@ def check_reports(root: Path) -> None:
         names = ("entities", "relationships", "covariates", "communities")
         sources = {name: index.build.read(name) for name in names}
         if index.workspace.settings.effective_method == "standard":
-            written, figures = asyncio.run(write_with_llm(texts, sources, index.workspace, {}))
+            written, figures, _ = asyncio.run(write_with_llm(texts, sources, index.workspace, {}))
             assert not figures.get("community_reports/llm_calls"), "their answers are in the cache"
         else:
             written, _ = write_extractively(texts, sources, {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +46,12 @@ class _Partitions:
 
     def delete_dynamic_partition(self, name: str, key: str) -> None:
         self._file.write_text(json.dumps([k for k in self.get_dynamic_partitions(name) if k != key]))
+
+
+@cache
+def _no_history() -> dg.DagsterInstance:
+    """An instance that knows of no run."""
+    return dg.DagsterInstance.ephemeral()
 
 
 class _OutputContext(SimpleNamespace):
@@ -143,7 +150,7 @@ class _Reconcile:
             if parameter in _wanted(definition):
                 given[parameter] = self._load(definition, parameter, key.path[-1], batches)
         log = SimpleNamespace(warning=lambda message: None)
-        context = SimpleNamespace(partition_keys=batches, log=log)
+        context = SimpleNamespace(partition_keys=batches, log=log, instance=_no_history())
         returned = _function(definition)(context, **given)
         for output in returned if hasattr(returned, "__next__") else [returned]:
             if isinstance(output, dg.AssetCheckResult):

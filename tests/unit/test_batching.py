@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -283,6 +284,11 @@ def test_a_wrong_key_is_told(tmp_path: Path, batch_server: BatchServer, kind: st
 
 def killed_while_sending(space: Workspace, server: BatchServer, kind: str) -> None:
     """End a run as a kill does: nothing of it happens after a request of this kind has been carried out."""
+    dead = threading.Event()
+
+    def hold(asked: str) -> None:
+        if asked != kind or server.requests.count(kind) > 1:  # what a killed run does not live to ask
+            dead.wait(10)
 
     async def stopped() -> None:
         task = asyncio.create_task(ask(space, range(6)))
@@ -292,14 +298,16 @@ def killed_while_sending(space: Workspace, server: BatchServer, kind: str) -> No
             other.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
+    server.before = lambda asked: hold(asked) if kind in server.requests else None
     asyncio.run(stopped())
+    server.before = lambda asked: None
+    dead.set()
 
 
 @pytest.mark.parametrize(("at", "batches"), [("POST /files", 0), ("POST /batches", 1)])
 def test_a_run_that_died_while_sending(tmp_path: Path, batch_server: BatchServer, at: str, batches: int) -> None:
     space = batched(tmp_path, batch_server)
     batch_server.refusals = {at: [0]}
-    batch_server.before = lambda kind: None
     killed_while_sending(space, batch_server, at)
     assert [flight.state for flight in Records(records_path(space)).flights()] == ["writing"]
     _, usage = waited(space, range(6))
