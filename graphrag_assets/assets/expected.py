@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import dagster as dg
 
 from graphrag_assets.assets.resources import Index
 from graphrag_assets.llm.ledger import Call, read_calls
@@ -15,6 +17,9 @@ PATH = "build/expected.json"
 
 #: Figures that are compared.
 FIGURES = ("calls", "cached", "prompt_tokens", "completion_tokens", "usd")
+
+#: Those that the UI shows.
+_TOLD = ("calls", "prompt_tokens", "completion_tokens", "usd")
 
 #: Stages whose turns after the first are counted apart, and what their name ends with then.
 _CONVERSATIONS, GLEANINGS = ("extract_graph", "extract_claims"), "_gleanings"
@@ -101,12 +106,32 @@ def compared(run: Mapping[str, Any]) -> list[Figures]:
 
 
 def run_metadata(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as asset metadata: numbers that the UI can plot over runs."""
+    """The same as asset metadata: the sums as numbers that the UI plots over runs, the stages as a table."""
+    rows = compared(run)
+    if not rows:
+        return {}
     found: dict[str, Any] = {}
-    for row in compared(run):
-        for figure in ("calls", "prompt_tokens", "completion_tokens", "usd"):
-            for side in ("expected", "taken"):
-                value = row[f"{figure}_{side}"]
-                if value is not None:
-                    found[f"{side}/{row['stage']}/{figure}"] = value
-    return found
+    for side in ("expected", "taken"):
+        for figure in _TOLD:
+            values = [row[f"{figure}_{side}"] for row in rows]
+            if None not in values:
+                found[f"{side}/total/{figure}"] = round(sum(values), 10)
+    return found | {"expected_and_taken": dg.MetadataValue.md(_table(rows))}
+
+
+def _table(rows: Sequence[Figures]) -> str:
+    """Expected and taken by stage."""
+    lines = [
+        "| stage | calls | prompt tokens | answer tokens | USD |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        pairs = (f"{_shown(row[f'{figure}_expected'])} / {_shown(row[f'{figure}_taken'])}" for figure in _TOLD)
+        lines.append(f"| {row['stage']} | {' | '.join(pairs)} |")
+    return "Expected / taken.\n\n" + "\n".join(lines)
+
+
+def _shown(figure: float | None) -> str:
+    if figure is None:
+        return "not known"
+    return f"{figure:,}" if isinstance(figure, int) else f"{figure:.4f}"

@@ -341,15 +341,23 @@ class Vectors:
         return [pool(vectors, [tokens for _, tokens in parts])]
 
     async def _send(self, account: StageUsage, texts: list[str], kind: str) -> list[Vector]:
-        """One call, repeated while its vectors are not what was asked for."""
+        """One call, repeated while its vectors are not what was asked for, or it is refused without a lasting reason."""
 
         async def call(_: Mapping[str, Any]) -> VectorAnswer:
             answer = await self.calls.client.embed(texts, kind)
             _check(answer, len(texts), self._dimension)
             return answer
 
+        refused = 0
         while True:
-            answer = await self.calls.send(account, texts, call)
+            try:
+                answer = await self.calls.send(account, texts, call)
+            except PermanentError as error:
+                refused += 1
+                # Some servers refuse a request for a reason that passes, and a call of many texts is much to lose.
+                if error.kind != "bad_request" or refused >= self.calls.settings.answer_attempts:
+                    raise
+                continue
             size = len(answer.vectors[0])
             await self._settle_dimension(account, size, kind)
             if size == self._dimension:

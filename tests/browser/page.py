@@ -33,7 +33,14 @@ def browser() -> str | None:
 
 
 def look(
-    url: str, clicks: Sequence[str], target: Path | None = None, *, at: str = "", width: int = 1500, height: int = 1500
+    url: str,
+    clicks: Sequence[str],
+    target: Path | None = None,
+    *,
+    at: str = "",
+    shows: Sequence[str] = (),
+    width: int = 1500,
+    height: int = 1500,
 ) -> str:
     """Open a page, click on texts one after the other, and return the text that it shows then.
 
@@ -42,6 +49,7 @@ def look(
         clicks: Texts of what is clicked; each is waited for.
         target: File for a picture of the page.
         at: Text that the picture shows at its top.
+        shows: Texts that the page shows after the clicks; they are waited for.
         width: Width of the window.
         height: Its height.
     """
@@ -63,7 +71,7 @@ def look(
         ) as process:
             try:
                 shown, picture = asyncio.run(
-                    _look(_port(Path(folder) / "profile" / "DevToolsActivePort"), url, clicks, at)
+                    _look(_port(Path(folder) / "profile" / "DevToolsActivePort"), url, clicks, at, shows)
                 )
                 if target is not None:
                     target.write_bytes(picture)
@@ -82,7 +90,7 @@ def _port(ready: Path) -> str:
     return ready.read_text().split()[0]
 
 
-async def _look(port: str, url: str, clicks: Sequence[str], at: str) -> tuple[str, bytes]:
+async def _look(port: str, url: str, clicks: Sequence[str], at: str, shows: Sequence[str] = ()) -> tuple[str, bytes]:
     """The text of the page after the clicks, and its picture."""
     async with aiohttp.ClientSession() as session:
         async with session.get(f"http://127.0.0.1:{port}/json/list") as response:
@@ -92,6 +100,8 @@ async def _look(port: str, url: str, clicks: Sequence[str], at: str) -> tuple[st
             await _ask(socket, "Page.navigate", url=url)
             for text in clicks:
                 await _until(socket, _CLICK.replace("TEXT", json.dumps(text)), f"nothing to click says {text!r}")
+            for text in shows:
+                await _until(socket, f"document.body.innerText.includes({json.dumps(text)})", f"nothing says {text!r}")
             await asyncio.sleep(5)  # what is drawn after the last click
             if at:
                 await _until(socket, _SCROLL.replace("TEXT", json.dumps(at)), f"nothing says {at!r}")

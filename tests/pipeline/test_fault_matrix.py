@@ -44,7 +44,7 @@ def check(cell: Cell) -> None:
     else:
         assert cell.outcome == "published", told(cell)
         assert cell.units.total() == 13
-        assert cell.faults > 0
+        assert cell.faults > 0 or cell.rate < 0.2, "of few calls, few faults may be none"
 
 
 @pytest.mark.parametrize(("name", "rate"), FEW)
@@ -63,6 +63,6 @@ def test_more_cells(name: str, rate: float, simulator: Simulator, right: Path, t
 
 @pytest.mark.slow
 def test_a_fallback_helps(simulator: Simulator, right: Path, tmp_path: Path) -> None:
-    cell = measure(tmp_path, right, simulator, "mixed", mixed(0.5), fallback=True)
+    cell = measure(tmp_path, right, simulator, "refusal", {"refusal": 0.5}, fallback=True)
     check(cell)
     assert cell.recovered["fallback"] > 0
