@@ -34,11 +34,11 @@ ui: $(VENV)/.installed ## Open the Dagster UI (ROOT=folder of a workspace, PORT=
 	$(BIN)/graphrag-assets ui --root $(ROOT) --port $(PORT)
 
 test: $(VENV)/.installed-dev ## Run the fast tests
-	$(BIN)/python -m pytest -m "not slow and not soak" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not soak" -n 3 --dist loadfile
 
 test-slow: $(VENV)/.installed-dev ## Run the slow tests, and the unit tests of storage a second time on an S3 server
-	$(BIN)/python -m pytest -m "slow and not soak" -n 2 --dist loadfile
-	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/unit -m "storage and not soak" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "slow and not soak" -n 3 --dist loadfile
+	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/unit -m "storage and not soak" -n 3 --dist loadfile
 
 test-s3: $(VENV)/.installed-dev ## Run the tests of whole workspaces a second time, with their index on an S3 server
 	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/pipeline -m "storage and not slow and not soak" -n 2 --dist loadfile
