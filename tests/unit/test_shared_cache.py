@@ -88,8 +88,8 @@ def test_what_was_fetched_is_kept_on_the_host(tmp_path: Path, s3_proxy: S3Proxy,
         for key in KEYS[:20]:
             cache.put_answer(key, b"{}", "s")
         cache.put_vectors(dict.fromkeys(KEYS, b"v" * 16), "s")
-    count = s3_proxy.count()
-    assert count["PUT"] == 20 + 1, "vectors travel in packs"
+    # A new bucket may refuse its first objects for a moment, which are then sent again.
+    assert len({request.path for request in s3_proxy.requests if request.kind == "PUT"}) == 20 + 1, "packs of vectors"
     s3_proxy.forget()
     for again in (False, True):
         with host(tmp_path / "b", place) as cache:
