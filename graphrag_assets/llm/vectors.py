@@ -24,6 +24,9 @@ from graphrag_assets.llm.windows import at_unit_length, pool, windows
 #: Text that is embedded to learn how many numbers a vector of an unknown model has.
 _PROBE = "dimension"
 
+#: Tokens of a text that fits every model.
+_SHORT = 128
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -355,13 +358,18 @@ class Vectors:
             except PermanentError as error:
                 refused += 1
                 # Some servers refuse a request for a reason that passes, and a call of many texts is much to lose.
-                if error.kind != "bad_request" or refused >= self.calls.settings.answer_attempts:
+                passing = error.kind == "bad_request" or (error.kind == "context_length" and self._is_short(texts))
+                if not passing or refused >= self.calls.settings.answer_attempts:
                     raise
                 continue
             size = len(answer.vectors[0])
             await self._settle_dimension(account, size, kind)
             if size == self._dimension:
                 return answer.vectors
+
+    def _is_short(self, texts: Sequence[str]) -> bool:
+        """Whether this is one text that no window is too small for."""
+        return len(texts) == 1 and self._packing.count(texts[0]) <= min(self._packing.window // 2, _SHORT)
 
     async def _settle_dimension(self, account: StageUsage, size: int, kind: str) -> None:
         """Decide how many numbers a vector has: as set, as known, else as two answers agree."""
