@@ -298,7 +298,7 @@ def _expect(index: Index, prints: Fingerprints, work: Work, wish: Wish) -> None:
         return
     try:
         if planned:
-            found = plan_for(index, inventory, recluster=wish.recluster).to_dict()
+            found = plan_for(index, inventory, recluster=wish.recluster, retry_failed=wish.retry_failed).to_dict()
         else:
             found = estimate(index, inventory, work, refreshing(index.storage))
         keep_expectation(index, prints.whole_input(), found, by="plan" if planned else "estimate")

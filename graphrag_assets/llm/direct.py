@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -184,7 +184,7 @@ class DirectClient:
             else aiohttp.ClientTimeout(total=self._timeout, connect=min(CONNECT_TIMEOUT, self._timeout))
         )
         assert self._endpoint.base is not None
-        try:
+        with told_as_call_errors(self._endpoint, timeout.connect or 0.0, self._timeout):
             async with session.post(
                 self._endpoint.base + path,
                 data=dumps(body),
@@ -195,19 +195,6 @@ class DirectClient:
                 if response.status != 200:
                     raise refused(response.status, response.headers, await response.read(), self._endpoint.secrets)
                 yield response
-        except aiohttp.ConnectionTimeoutError:
-            raise PassingError("unreachable", f"no connection within {timeout.connect:g} s") from None
-        except TimeoutError:
-            raise PassingError("timeout", f"no answer within {self._timeout:g} s") from None
-        except aiohttp.InvalidURL:
-            raise PermanentError("not_found", f"{self._endpoint.identity} is not an address") from None
-        except aiohttp.ClientError as error:
-            # Neither chained nor shown as it is: some of aiohttp's errors carry the headers of the request.
-            if (reason := no_connection(error)) is not None:
-                raise PassingError("unreachable", reason) from None
-            raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None
-        except ConnectionError as error:
-            raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -264,6 +251,34 @@ def _parse(data: bytes) -> dict[str, Any]:
     if body.get("error"):  # some servers report errors with status 200
         raise PassingError("server", "the answer is an error with status 200", 200)
     return body
+
+
+@contextmanager
+def told_as_call_errors(endpoint: Endpoint, connect: float, seconds: float) -> Iterator[None]:
+    """Raise what goes wrong with a request inside as a CallError.
+
+    Args:
+        endpoint: Where it goes.
+        connect: Seconds that a connection may take.
+        seconds: Seconds that an answer may take.
+    """
+    import aiohttp
+
+    try:
+        yield
+    except aiohttp.ConnectionTimeoutError:
+        raise PassingError("unreachable", f"no connection within {connect:g} s") from None
+    except TimeoutError:
+        raise PassingError("timeout", f"no answer within {seconds:g} s") from None
+    except aiohttp.InvalidURL:
+        raise PermanentError("not_found", f"{endpoint.identity} is not an address") from None
+    except aiohttp.ClientError as error:
+        # Neither chained nor shown as it is: some of aiohttp's errors carry the headers of the request.
+        if (reason := no_connection(error)) is not None:
+            raise PassingError("unreachable", reason) from None
+        raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None
+    except ConnectionError as error:
+        raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None
 
 
 def usage_of(body: Mapping[str, Any]) -> TokenUsage | None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from graphrag_assets.llm.clients import Client, Endpoint
-from graphrag_assets.llm.direct import CONNECT_TIMEOUT, proxy_of, refused
-from graphrag_assets.llm.errors import CallError, PassingError, PermanentError, no_connection, redact
+from graphrag_assets.llm.direct import CONNECT_TIMEOUT, proxy_of, refused, told_as_call_errors
+from graphrag_assets.llm.errors import CallError, PassingError, PermanentError, redact
 from graphrag_assets.llm.through_litellm import LiteLLMClient
 from graphrag_assets.settings import ModelSettings
 
@@ -207,26 +207,16 @@ class DirectTransport:
                 headers.setdefault("Authorization", f"Bearer {self._endpoint.key}")
             self._session = aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar())
             self._proxy = proxy_of(self._endpoint.base or "")
-        timeout = aiohttp.ClientTimeout(total=seconds or self._timeout, connect=CONNECT_TIMEOUT)
+        total = seconds or self._timeout
+        timeout = aiohttp.ClientTimeout(total=total, connect=CONNECT_TIMEOUT)
         address = f"{self._endpoint.base}{path}"
-        try:
+        with told_as_call_errors(self._endpoint, CONNECT_TIMEOUT, total):
             async with self._session.request(
                 method, address, timeout=timeout, proxy=self._proxy, **content
             ) as response:
                 if response.status != 200:
                     raise refused(response.status, response.headers, await response.read(), self._endpoint.secrets)
                 yield response
-        except aiohttp.ConnectionTimeoutError:
-            raise PassingError("unreachable", f"no connection within {timeout.connect:g} s") from None
-        except TimeoutError:
-            raise PassingError("timeout", f"no answer within {timeout.total:g} s") from None
-        except aiohttp.ClientError as error:
-            # Neither chained nor shown as it is: some of aiohttp's errors carry the headers of the request.
-            if (reason := no_connection(error)) is not None:
-                raise PassingError("unreachable", reason) from None
-            raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None
-        except ConnectionError as error:
-            raise PassingError("connection", f"the connection broke ({type(error).__name__})") from None
 
     def _told(self, body: Mapping[str, Any]) -> ProviderBatch:
         return told(body, self._endpoint)
