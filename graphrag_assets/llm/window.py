@@ -20,8 +20,9 @@ _MESSAGE_TOKENS = 4
 #: A provider that says that a prompt is too long, although it takes less than this share of the known window, is not believed.
 _PLAUSIBLE = 0.5
 
-#: A server that read less than this share of what we count cut the rest; tokenizers differ, but not so much.
-_READ = 0.75
+#: A server that read less than this share of what we count cut the rest: at a number of tokens that a window has, and at
+#: any other one. Tokenizers differ, for some scripts by nearly as much.
+_READ, _READ_ODDLY = 0.75, 0.5
 
 #: Providers whose servers cut what they cannot read, without a word.
 CUTTING = frozenset({"ollama", "ollama_chat"})
@@ -51,6 +52,7 @@ class Window:
         self._name = f"{entry} ({model.model_provider}/{model.model})"
         self._cuts = model.model_provider in CUTTING
         self._count = count
+        self._suspicious: set[int] = set()
 
     def over(self, texts: Sequence[str]) -> str:
         """Why a prompt cannot be read; empty where it can, or nobody knows.
@@ -87,9 +89,15 @@ class Window:
             texts: The prompt.
             read: Tokens that the server says it read; 0 where it does not say.
         """
-        if read < _STEP or not (self._cuts or read % _STEP == 0):
+        at_window = read % _STEP == 0
+        if read < _STEP or not (self._cuts or at_window):
             return ""
-        if sum(map(len, texts)) <= read or read >= (size := self._size(texts)) * _READ:
+        share = _READ if at_window else _READ_ODDLY
+        if sum(map(len, texts)) <= read or read >= (size := self._size(texts)) * share:
+            return ""
+        if not self._cuts and read not in self._suspicious:
+            # By chance one prompt in 256 has such a length. Only a window is met again, by another prompt.
+            self._suspicious.add(read)
             return ""
         self.tokens = read
         return (

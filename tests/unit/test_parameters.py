@@ -15,7 +15,8 @@ import pytest
 from graphrag_assets.llm.errors import PermanentError
 from graphrag_assets.llm.gateway import Gateway
 from graphrag_assets.llm.parameters import blamed, unfit
-from graphrag_assets.llm.prices import facts
+from graphrag_assets.llm.prices import ModelFacts, facts
+from graphrag_assets.llm.window import Window
 from graphrag_assets.settings import ModelSettings, Settings, Workspace
 
 
@@ -156,6 +157,17 @@ def test_the_window_is_learnt_from_a_refusal(tmp_path: Path, provider: Provider)
     answers = ask(tmp_path, provider, [long, long + "!"], call_args={"seed": 1})
     assert [answer.too_long for answer in answers] == [True, True]
     assert len(provider.bodies) == 1, "the second prompt is known to be too long"
+
+
+def test_a_length_that_could_be_a_window_is_one_when_it_is_met_again() -> None:
+    model = ModelSettings(model_provider="openai", model="house-model", api_base="http://127.0.0.1:9/v1")
+    window = Window("entry", model, ModelFacts(), lambda text: len(text.split()))
+    long = ["word " * 3000]
+    assert not window.silently_cut(long, 2048), "one prompt in 256 has such a length"
+    assert not window.silently_cut(long, 1990), "another tokenizer"
+    assert window.tokens is None
+    assert "read only 2048 tokens" in window.silently_cut(["word " * 4000], 2048)
+    assert window.tokens == 2048
 
 
 def test_a_server_that_cuts_silently_is_found_out(tmp_path: Path, provider: Provider) -> None:
