@@ -22,8 +22,6 @@ MAX_NAME = 300
 MAX_TYPE = 60
 #: Longest description that only says that there is no relationship.
 MAX_NEGATION = 200
-#: Most letters of a name that may stand for any name: A, B, E1.
-MAX_PLACEHOLDER = 2
 
 #: JSON schema of an extraction answer, for models that support structured output.
 GRAPH_SCHEMA: dict[str, Any] = {
@@ -93,6 +91,8 @@ _title = lru_cache(maxsize=_REMEMBERED)(canonical_title)
 _EXACT = re.compile(
     r'\s*+(?:\("(?:entity|relationship)"(?:<\|>[^<>\n]*+)++(?<=\))\s*+(?:##\s*+)?)*+<\|COMPLETE\|>\s*+', re.DOTALL
 )
+#: Titles that may stand for any name: A, B, E1. Two letters are a name, as the US are in a text on the United States.
+_ANY_NAME = re.compile(r"[A-Z]\d?")
 #: Small models answer for each pair of entities, related or not.
 _NEGATION = re.compile(
     r"(?:there (?:is|are|was|were) |the text (?:states|mentions|describes|gives|shows) )?no "
@@ -243,8 +243,8 @@ def without_echoes(answer: GraphAnswer, text: str, examples: frozenset[str]) -> 
     """Leave out what the model copied instead of read.
 
     That is, entities and relationships of the examples in the prompt that the text does not name, records that stand in
-    the text itself (a document may hold lines that look like records), and placeholders: names of a letter or two that
-    the text does not hold.
+    the text itself (a document may hold lines that look like records), and placeholders: names of a letter that the
+    text does not hold.
 
     Args:
         answer: Answer of a model.
@@ -254,7 +254,7 @@ def without_echoes(answer: GraphAnswer, text: str, examples: frozenset[str]) -> 
     strange = {
         title
         for title in _titles(answer)
-        if (title in examples or (len(title) <= MAX_PLACEHOLDER and title.isascii())) and not is_named_in(title, text)
+        if (title in examples or _ANY_NAME.fullmatch(title)) and not is_named_in(title, text)
     }
     planted = parse_tuples(text) if re.search(DELIMITER, text) else GraphAnswer()
     if not strange and not planted:

@@ -140,3 +140,9 @@ def test_placeholders_are_no_entities() -> None:
     found = without_echoes(answer, "The EU was founded, and grew.", frozenset())
     assert [e.title for e in found.entities] == ["EU"]
     assert found.relationships == []
+
+
+def test_an_abbreviation_that_the_text_writes_out_is_a_name() -> None:
+    answer = parse_tuples('("entity"<|>US<|>GEO<|>A country)##("entity"<|>UN<|>ORG<|>An organisation)<|COMPLETE|>')
+    found = without_echoes(answer, "The United States joined the United Nations.", frozenset())
+    assert [e.title for e in found.entities] == ["US", "UN"]
