@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.asset_check_execution_record import (
+    AssetCheckExecutionRecord,
+    AssetCheckExecutionRecordStatus,
+)
 
 from graphrag_assets.assets.resources import open_input, open_storage
 from graphrag_assets.assets.snapshot import SNAPSHOT
@@ -156,22 +159,33 @@ def evaluate(workspace: Workspace, clean: str = "", first: float | None = None) 
 def shown(instance: dg.DagsterInstance) -> dict[str, bool | None]:
     """What the page of index_snapshot shows of each alert that was ever evaluated.
 
-    A run that failed before it came to them leaves them as failed there: that is not what they say.
+    A run that failed before it came to them leaves them as failed there, and one that was killed after it had published
+    leaves them without a word on the latest snapshot: that is not what they say.
     """
     keys = [dg.AssetCheckKey(dg.AssetKey(SNAPSHOT), name) for name in DESCRIPTIONS]
     found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    latest = instance.get_latest_materialization_event(dg.AssetKey(SNAPSHOT))
     passed = {AssetCheckExecutionRecordStatus.SUCCEEDED: True, AssetCheckExecutionRecordStatus.FAILED: False}
-    return {key.name: passed.get(record.status) for key, record in found.items() if record is not None}
+
+    def of_latest(record: AssetCheckExecutionRecord) -> bool:
+        return latest is None or record.run_id == latest.run_id or record.create_timestamp > latest.timestamp
+
+    return {
+        key.name: passed.get(record.status) if of_latest(record) else None
+        for key, record in found.items()
+        if record is not None
+    }
 
 
 def restate(instance: dg.DagsterInstance, workspace: Workspace) -> None:
-    """Have the page say at once what the alerts say, after a run that failed before it came to them.
+    """Have the page say at once what the alerts say, after a run that ended before it came to them.
 
-    Until the next look of the sensor ``watch_health`` it would show failed checks where all is well with what is
-    published. A help, never a reason to fail.
+    Until the next look of the sensor ``watch_health`` it would show failed checks, or none, where all is well with what
+    is published. A help, never a reason to fail.
     """
     try:
-        if None not in shown(instance).values():
+        told = shown(instance)
+        if told.keys() == DESCRIPTIONS.keys() and None not in told.values():
             return
         for name, alert in evaluate(workspace)[0].items():
             instance.report_runless_asset_event(alert.evaluation(name))

@@ -196,7 +196,8 @@ def reconcile(
             with telemetry.span("index", {"graphrag.started_by": what}) as span:
                 done = _reconcile(defs, index, instance, {**(tags or {}), **own}, wish)
                 span.set_attributes(_told(done))
-                return done
+            restate(instance, index.workspace)
+            return done
         except RunFailedError:
             restate(instance, index.workspace)
             raise

@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 
 from graphrag_assets.assets.build import build_definitions
+from graphrag_assets.automation.alerts import shown
 from graphrag_assets.automation.instance import open_instance
 from graphrag_assets.automation.jobs import RECONCILE_TAG
 from graphrag_assets.automation.sensors import CHANGE_TAG
@@ -56,6 +57,7 @@ class Daemon:
         for event in result.asset_events:
             assert isinstance(event, dg.AssetCheckEvaluation)
             found[event.check_name] = (event.passed, event.description or "")
+            self.instance.report_runless_asset_event(event)
         return found
 
     def runs(self, request: dg.RunRequest) -> list[dg.DagsterRun]:
@@ -262,6 +264,20 @@ def test_a_run_that_failed_leaves_no_alert_that_is_not_true(daemon: Daemon, monk
         (passed, told) = daemon.alerts()["input_is_published"]
         assert not passed
         assert told.startswith("no file changed since the last look at the input, but the stages graph, covariates, ")
+
+
+@pytest.mark.parametrize("who", ["sensor", "reconcile"])
+def test_a_run_that_was_killed_after_it_published(daemon: Daemon, who: str) -> None:
+    """Its alerts were evaluated for the snapshot before: the sensor, or the next reconcile, says them of this one."""
+    daemon.until_rest()
+    daemon.instance.report_runless_asset_event(dg.AssetMaterialization("index_snapshot"))
+    assert set(shown(daemon.instance).values()) == {None}
+    if who == "sensor":
+        daemon.alerts()
+    else:
+        job = daemon.definitions.resolve_job_def("reconcile")
+        assert job.execute_in_process(instance=daemon.instance).success
+    assert shown(daemon.instance) == {"input_is_published": True, "nothing_failed": True}
 
 
 @pytest.mark.slow
