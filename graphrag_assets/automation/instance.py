@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from graphrag_assets.settings import Workspace
 
 if TYPE_CHECKING:
     import dagster as dg
+    from dagster._core.instance.ref import InstanceRef
 
 TEMPLATE = Path(__file__).parent.parent / "cli" / "templates" / "dagster.yaml"
 
@@ -47,15 +50,24 @@ def has_history(workspace: Workspace) -> bool:
 _NO_CAPTURE = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 
 
-#: Dagster's default storage, faster.
-_OPEN_SQLITE = {"module": "graphrag_assets.automation.sqlite", "class": "OpenSqlite"}
+#: Dagster's own storage, as an instance names it.
+_SQLITE = "DagsterSqliteStorage"
+
+
+def _kept_open(ref: InstanceRef) -> InstanceRef:
+    """An instance whose databases stay open, where it has Dagster's own ones."""
+    data = ref.storage_data
+    if data is None or data.class_name != _SQLITE:
+        return ref
+    ours = data._replace(module_name="graphrag_assets.automation.sqlite", class_name="OpenSqlite")
+    return ref._replace(storage_data=ours)
 
 
 def open_instance(workspace: Workspace) -> dg.DagsterInstance:
     """Open the Dagster instance of a workspace for runs of this process, creating its databases where there are none.
 
-    Unless dagster.yaml says how, what the steps of these runs print is not captured, and the databases stay open until
-    the instance is left.
+    What the steps of these runs print is not captured, unless dagster.yaml says how. Dagster's own databases stay open
+    until the instance is left.
     """
     import dagster as dg
     from dagster._core.instance.ref import InstanceRef
@@ -64,8 +76,19 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
     os.environ["DAGSTER_HOME"] = str(home)
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     config = home / "dagster.yaml"
-    own = (yaml.safe_load(config.read_text(encoding="utf-8")) if config.is_file() else None) or {}
-    overrides: dict[str, Any] = {} if "compute_logs" in own else {"compute_logs": _NO_CAPTURE}
-    if not any("storage" in name for name in own):
-        overrides["storage"] = {"custom": _OPEN_SQLITE | {"config": {"base_dir": str(home)}}}
-    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=overrides))
+    own = yaml.safe_load(config.read_text(encoding="utf-8")) if config.is_file() else None
+    overrides: dict[str, Any] = {} if own and "compute_logs" in own else {"compute_logs": _NO_CAPTURE}
+    return dg.DagsterInstance.from_ref(_kept_open(InstanceRef.from_dir(str(home), overrides=overrides)))
+
+
+@contextmanager
+def opened(instance: dg.DagsterInstance) -> Iterator[dg.DagsterInstance]:
+    """The instance in which a run is made, for runs that this one makes itself: its databases stay open meanwhile."""
+    import dagster as dg
+
+    ref = _kept_open(instance.get_ref()) if instance.is_persistent else None
+    if ref is None or ref == instance.get_ref():
+        yield instance
+        return
+    with dg.DagsterInstance.from_ref(ref) as another:
+        yield another

@@ -48,6 +48,7 @@ def reconcile_op(context: dg.OpExecutionContext, config: ReconcileConfig, index:
     """Run the reconcile; the runs that it makes carry the id of this one as a tag."""
     from graphrag_assets.assets.build import build_definitions
     from graphrag_assets.assets.models import settings_budget
+    from graphrag_assets.automation.instance import opened
     from graphrag_assets.automation.reconcile import RunFailedError, WaitingError, reconcile
     from graphrag_assets.llm.budget import limited_by
 
@@ -63,11 +64,9 @@ def reconcile_op(context: dg.OpExecutionContext, config: ReconcileConfig, index:
     tags = {RECONCILE_TAG: context.run_id, **by}
     context.log.info(f"The runs of this reconcile: /runs?q=tag:{RECONCILE_TAG}={context.run_id}")
     try:
-        with limited_by(settings_budget(index.workspace)):
+        with limited_by(settings_budget(index.workspace)), opened(context.instance) as instance:
             definitions = build_definitions(index.workspace)
-            done = reconcile(
-                definitions, index, context.instance, wish, what=f"Dagster run {context.run_id}", tags=tags
-            )
+            done = reconcile(definitions, index, instance, wish, what=f"Dagster run {context.run_id}", tags=tags)
     except WaitingError as error:
         run = dg.MetadataValue.dagster_run(error.run_id)
         context.add_output_metadata({"waiting": str(error), "last run": run})

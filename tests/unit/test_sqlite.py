@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from graphrag_assets.automation import sqlite
-from graphrag_assets.automation.instance import open_instance
+from graphrag_assets.automation.instance import open_instance, opened
 from graphrag_assets.automation.sqlite import MOST_OPEN, OpenEvents
 from graphrag_assets.settings_file import load_workspace
 from tests.pipeline.workspaces import environment, fresh_process, make_workspace
@@ -135,10 +135,24 @@ def test_the_database_of_a_run_that_another_process_made_first(root: Path, monke
         assert told(instance, second) == told(instance, first)
 
 
+def test_runs_that_a_run_makes(root: Path) -> None:
+    """As the job reconcile does, whose instance Dagster opened."""
+    with fresh_process():
+        open_instance(load_workspace(root)).dispose()
+        with plain(root) as instance, opened(instance) as another:
+            assert isinstance(another.event_log_storage, OpenEvents)
+            run = materialize(another)
+            assert told(instance, run) == told(another, run)
+            with opened(another) as same:
+                assert same is another
+        with dg.DagsterInstance.ephemeral() as instance, opened(instance) as same:
+            assert same is instance
+
+
 def test_a_storage_of_ones_own_stays(root: Path) -> None:
+    """At the place that it names; and where it is none of Dagster's own, as it is."""
     (root / "dagster.yaml").write_text(f"storage: {{sqlite: {{base_dir: {root / 'elsewhere'}}}}}\n")
     with fresh_process(), open_instance(load_workspace(root)) as instance:
-        assert not isinstance(instance.event_log_storage, OpenEvents)
         materialize(instance)
     assert sqlite3.connect(root / "elsewhere" / "history" / "runs.db").execute(
         "select count(*) from runs"
