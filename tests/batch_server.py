@@ -1,7 +1,8 @@
 """OpenAI's Files and Batches endpoints as a server for tests, in front of the simulator, which answers the lines.
 
-One a test, in threads of the test process, so that a test can look into it and make it fail. Everything else that is asked
-of it (chat, embeddings) is passed on to the simulator and counted.
+One a test process, in threads of it, so that a test can look into it and make it fail; its address is part of what tells
+the answers of one model from another's, so that indexes of several tests can be compared. Everything else that is asked of
+it (chat, embeddings) is passed on to the simulator and counted.
 """
 
 from __future__ import annotations
@@ -76,6 +77,12 @@ class BatchServer:
 
     def __init__(self, llmsim: LlmSim) -> None:
         self.llmsim = llmsim
+        self._lock = threading.Lock()
+        self.reset()
+        self._serve()
+
+    def reset(self) -> None:
+        """Forget everything: a provider that nobody has asked yet, and that is well."""
         self.batches: dict[str, Batch] = {}
         self.files: dict[str, tuple[str, bytes]] = {}
         self.deleted: list[str] = []
@@ -94,8 +101,10 @@ class BatchServer:
         self.moving = True
         self.direct_calls = 0
         self.requests: list[str] = []
-        self._lock = threading.Lock()
+        self._lines_of: dict[str, list[bytes]] = {}
         self._count = 0
+
+    def _serve(self) -> None:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -119,7 +128,7 @@ class BatchServer:
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def base(self) -> str:
@@ -130,8 +139,6 @@ class BatchServer:
     def sent(self) -> list[str]:
         """Ids of all questions that were ever submitted, in order."""
         return [json.loads(line)["custom_id"] for batch in self.batches.values() for line in self._lines_of[batch.id]]
-
-    _lines_of: dict[str, list[bytes]]
 
     def finish(self) -> None:
         """Bring all batches to their end."""
@@ -235,7 +242,7 @@ class BatchServer:
             f"batch_{self._count}", body["input_file_id"], body["endpoint"], body.get("metadata") or {}, len(lines)
         )
         self.batches[batch.id] = batch
-        self._lines_of = {**getattr(self, "_lines_of", {}), batch.id: lines}
+        self._lines_of[batch.id] = lines
         return 200, batch.to_json()
 
     # -- batches -------------------------------------------------------------------------------------------------------
@@ -307,9 +314,16 @@ def _form(content_type: str, body: bytes) -> tuple[str, bytes]:
     raise AssertionError("no file in the form")
 
 
-@pytest.fixture
-def batch_server(llmsim: LlmSim) -> Iterator[BatchServer]:
-    """A provider with a batch API."""
-    server = BatchServer(llmsim)
+@pytest.fixture(scope="session")
+def one_batch_server(llmsim_server: LlmSim) -> Iterator[BatchServer]:
+    """Start the server once a test process."""
+    server = BatchServer(llmsim_server)
     yield server
     server.stop()
+
+
+@pytest.fixture
+def batch_server(llmsim: LlmSim, one_batch_server: BatchServer) -> BatchServer:
+    """A provider with a batch API."""
+    one_batch_server.reset()
+    return one_batch_server

@@ -38,6 +38,9 @@ BUSY_TIMEOUT = 30.0
 #: Keys in one look-up.
 CHUNK = 500
 
+#: Seconds that what is to be written waits for more, so that calls which end together are one transaction.
+GATHERING = 0.01
+
 _TABLES = [
     f"create table if not exists {name} "
     "(key blob primary key, value blob not null, stage text not null, created integer not null)"
@@ -98,6 +101,7 @@ class AnswerCache:
         self._pending: dict[_Item, tuple[bytes, str]] = {}
         self._calls: list[ledger.Call] = []
         self._draining: Future[None] | None = None
+        self._hurry = threading.Event()
         self._thread: ThreadPoolExecutor | None = None
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
@@ -158,8 +162,10 @@ class AnswerCache:
 
     def flush(self) -> None:
         """Wait until everything is in the file."""
+        self._hurry.set()
         while (draining := self._draining) is not None and not draining.done():
             draining.result()
+        self._hurry.clear()
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -289,6 +295,7 @@ class AnswerCache:
     def _drain(self) -> None:
         """Write what is waiting, group after group, until nothing waits."""
         while True:
+            self._hurry.wait(GATHERING)
             with self._lock:
                 group, calls = dict(self._pending), self._calls
                 self._calls = []

@@ -7,7 +7,6 @@ from the second request on.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
@@ -325,7 +324,7 @@ def vector_answer(body: Mapping[str, Any]) -> VectorAnswer:
 def _vector(value: str | list[float]) -> Vector:
     """A vector from base64 of little-endian float32, or from numbers."""
     if isinstance(value, str):
-        return np.frombuffer(base64.b64decode(value), dtype="<f4")
+        return np.frombuffer(binascii.a2b_base64(value), dtype="<f4")
     return np.asarray(value, dtype=np.float32)
 
 

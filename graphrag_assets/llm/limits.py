@@ -73,12 +73,18 @@ class ModelLimits:
         self._period = float(settings.period_in_seconds) if settings else 60.0
         self._store = store
         self._queue = asyncio.Lock()
+        self._waits_for_slot = False
+        self._corrections: list[tuple[float, int]] = []
 
     async def enter(self, tokens: int, slots: asyncio.Semaphore) -> Reservation:
         """See :class:`Limiter`."""
         async with self._queue:
             while True:
-                await slots.acquire()
+                self._waits_for_slot = True
+                try:
+                    await slots.acquire()
+                finally:
+                    self._waits_for_slot = False
                 try:
                     started_at, wait = await self._change(lambda meter, now: self._start(meter, now, tokens))
                 except BaseException:
@@ -92,8 +98,11 @@ class ModelLimits:
     async def settle(self, reservation: Reservation, tokens: int) -> None:
         """See :class:`Limiter`."""
         more, reservation.tokens = tokens - reservation.tokens, tokens
-        if self._tokens is not None and more:
-            await self._change(lambda meter, _: meter.window.correct(reservation.time, more))
+        if self._tokens is None or not more:
+            return
+        self._corrections.append((reservation.time, more))
+        if not self._waits_for_slot:  # else the call that takes the slot of this one corrects the window as it starts
+            await self._change(lambda meter, now: None)
 
     async def refused(self, reservation: Reservation, retry_after: float | None) -> None:
         """See :class:`Limiter`."""
@@ -111,6 +120,13 @@ class ModelLimits:
         return now, wait
 
     async def _change(self, changed: Callable[[Meter, float], T]) -> T:
+        corrections, self._corrections = self._corrections, []
+
+        def corrected(meter: Meter, now: float) -> T:
+            for started_at, tokens in corrections:
+                meter.window.correct(started_at, tokens)
+            return changed(meter, now)
+
         if self._store.remote:
-            return await asyncio.to_thread(self._store.change, self._name, self._period, changed)
-        return self._store.change(self._name, self._period, changed)
+            return await asyncio.to_thread(self._store.change, self._name, self._period, corrected)
+        return self._store.change(self._name, self._period, corrected)

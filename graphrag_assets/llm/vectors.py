@@ -429,5 +429,6 @@ def _check(answer: VectorAnswer, count: int, dimension: int | None) -> None:
     size = len(answer.vectors[0])
     if size == 0 or (dimension is not None and size != dimension):
         raise PassingError("bad_body", f"the vectors have {size} numbers instead of {dimension or 'some'}")
-    if not np.isfinite(np.asarray(answer.vectors)).all():
+    # The sum of squares is a number where all are; where it is too large to be one, each is looked at.
+    if not all(np.isfinite(np.vdot(vector, vector)) or np.isfinite(vector).all() for vector in answer.vectors):
         raise PassingError("bad_body", "a vector holds something that is not a number")

@@ -39,9 +39,12 @@ def windows(text: str, limit: int, count: Callable[[str], int]) -> list[tuple[st
 
 def at_unit_length(vectors: Sequence[Vector]) -> Vector:
     """Vectors as rows at unit length: the same as :func:`pool` of each, to the last bit, in a third of the time."""
-    rows = np.asarray(vectors, dtype=np.float64)
-    lengths = np.array([math.sqrt(float(row @ row)) or 1.0 for row in rows])
-    scaled: Vector = (rows / lengths[:, None]).astype(np.float32)
+    scaled = np.empty((len(vectors), len(vectors[0])), dtype=np.float32)
+    row = np.empty(len(vectors[0]))
+    for number, vector in enumerate(vectors):  # row by row, in memory that stays in the processor's cache
+        row[:] = vector
+        row /= math.sqrt(float(row @ row)) or 1.0
+        scaled[number] = row
     return scaled
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,18 @@ import dagster as dg
 import pytest
 
 from graphrag_assets.assets.build import build_definitions
+from graphrag_assets.assets.models import WAITING
 from graphrag_assets.automation.instance import open_instance
+from graphrag_assets.llm.batching.waiting import waiting_for_batches
 from graphrag_assets.settings_file import load_workspace
 from graphrag_assets.settings_source import SettingsError
 from tests.batch_server import BatchServer
+from tests.pipeline.plain_runs import reconcile_plainly
 from tests.pipeline.workspaces import (
     Run,
     arguments,
     assert_equal_indexes,
+    copy_workspace,
     demo_texts,
     environment,
     fresh_process,
@@ -35,7 +40,8 @@ from tests.pipeline.workspaces import (
     simulated,
 )
 
-TEXTS = ("minutes/railway-board-2032-08-11.md",)
+#: Enough for several questions of every stage and two levels of reports.
+TEXT = demo_texts("minutes/railway-board-2032-08-11.md")["minutes/railway-board-2032-08-11.md"][:1600]
 BATCH = {"min_requests": 2, "poll_seconds": 0.05}
 PRICES = {"input_per_million": 1.0, "output_per_million": 4.0}
 
@@ -56,7 +62,7 @@ def workspace(root: Path, server: BatchServer, batch: Any = BATCH, **sections: A
             entry |= {"api_base": server.base, "prices": PRICES}
             if batch:
                 entry["batch_api"] = batch
-    return make_workspace(root, demo_texts(*TEXTS), **settings)
+    return make_workspace(root, {"minutes.md": TEXT}, **settings)
 
 
 def error(run: Run, code: int = 3) -> dict[str, Any]:
@@ -65,39 +71,77 @@ def error(run: Run, code: int = 3) -> dict[str, Any]:
     return found
 
 
-def index_to_the_end(root: Path, server: BatchServer, most: int = 60) -> tuple[dict[str, Any], int]:
-    """Run index again and again, as a sensor or a person does; returns its last report and the number of runs."""
-    for number in range(1, most):
-        run = invoke("index", "--root", root, "--json")
-        if run.code == 0:
-            return run.json, number
-        assert error(run)["type"] == "waiting"
+@dataclass(frozen=True)
+class Indexed:
+    """An index that is made once for all tests, which copy it where they change it.
+
+    Args:
+        root: Its workspace.
+        llm: What the command reported of its calls.
+        batches: Batches that the provider got.
+        sent: Questions in them.
+        direct_calls: Questions that were asked by ordinary calls.
+    """
+
+    root: Path
+    llm: dict[str, Any]
+    batches: int
+    sent: list[str]
+    direct_calls: int
+
+
+def indexed(folder: Path, server: BatchServer, batch: Any, *options: str) -> Indexed:
+    server.llmsim.reset()
+    server.reset()
+    root = workspace(folder, server, batch)
+    llm = invoke("index", "--root", root, "--json", *options).json["llm"]
+    return Indexed(root, llm, len(server.batches), server.sent, server.direct_calls)
+
+
+@pytest.fixture(scope="module")
+def direct(tmp_path_factory: pytest.TempPathFactory, one_batch_server: BatchServer) -> Indexed:
+    """The index as ordinary calls make it: what all others must be equal to."""
+    return indexed(tmp_path_factory.mktemp("direct"), one_batch_server, None)
+
+
+@pytest.fixture(scope="module")
+def waited(tmp_path_factory: pytest.TempPathFactory, one_batch_server: BatchServer) -> Indexed:
+    """The same by one command that waits for its batches."""
+    return indexed(tmp_path_factory.mktemp("waited"), one_batch_server, BATCH, "--wait-for-batches")
+
+
+def reconciled(root: Path) -> bool:
+    """Reconcile without Dagster; returns whether all was there, else it ended since it waits for batches."""
+    try:
+        reconcile_plainly(root)
+    except dg.Failure as failure:
+        if WAITING not in failure.metadata:
+            raise
+        return False
+    return True
+
+
+def test_one_command_that_waits_gives_the_tables_of_direct_calls(direct: Indexed, waited: Indexed) -> None:
+    assert_equal_indexes(direct.root, waited.root)
+    assert direct.batches == 0
+    assert waited.batches > 3
+    assert len(set(waited.sent)) == len(waited.sent), "no question was sent twice"
+    assert waited.direct_calls < len(waited.sent) / 4
+    assert waited.llm["usd"] < direct.llm["usd"] * 0.65
+
+
+def test_runs_that_end_and_come_back_give_the_same_tables(
+    tmp_path: Path, batch_server: BatchServer, direct: Indexed
+) -> None:
+    root = workspace(tmp_path, batch_server)
+    runs = 1
+    while not reconciled(root):
         assert not log_entries(root), "nothing is published before it is whole"
-        server.finish()
-    raise AssertionError(f"not done after {most} runs")
-
-
-def test_one_command_that_waits_gives_the_tables_of_direct_calls(tmp_path: Path, batch_server: BatchServer) -> None:
-    direct = workspace(tmp_path / "direct", batch_server, batch=None)
-    told = index(direct)["llm"]
-    batch_server.direct_calls = 0
-    root = workspace(tmp_path / "batch", batch_server)
-    run = invoke("index", "--root", root, "--json", "--wait-for-batches")
-    in_batches = run.json["llm"]
-    assert_equal_indexes(direct, root)
-    assert len(batch_server.batches) > 3
-    assert len(set(batch_server.sent)) == len(batch_server.sent), "no question was sent twice"
-    assert batch_server.direct_calls < len(batch_server.sent) / 4
-    assert in_batches["usd"] < told["usd"] * 0.65
-
-
-def test_runs_that_end_and_come_back_give_the_same_tables(tmp_path: Path, batch_server: BatchServer) -> None:
-    direct = workspace(tmp_path / "direct", batch_server, batch=None)
-    index(direct)
-    root = workspace(tmp_path / "batch", batch_server)
-    _, runs = index_to_the_end(root, batch_server)
+        batch_server.finish()
+        runs += 1
+        assert runs < 60
     assert runs > 3
-    assert_equal_indexes(direct, root)
+    assert_equal_indexes(direct.root, root)
     assert len(set(batch_server.sent)) == len(batch_server.sent), "no question was sent twice"
     assert not batch_server.files, "no text of a document stays at the provider"
 
@@ -121,37 +165,34 @@ def test_status_and_the_message_tell_what_is_waited_for(tmp_path: Path, batch_se
 
 def test_the_published_snapshot_stays(tmp_path: Path, batch_server: BatchServer) -> None:
     root = workspace(tmp_path, batch_server)
-    published = invoke("index", "--root", root, "--json", "--wait-for-batches").json["snapshot"]
+    with waiting_for_batches():
+        published = reconcile_plainly(root).snapshot
     texts = [f"Edda Lindrow met Tobin Ashe at the quarry of Skarne in May {year}. " * 9 for year in (2033, 2034, 2035)]
     for number, text in enumerate(texts):
         (root / "input" / f"new-{number}.txt").write_text(text)
     assert error(invoke("index", "--root", root, "--json"))["type"] == "waiting"
     assert manifest(root).id == published
-    batch_server.finish()
-    while invoke("index", "--root", root).code == 3:
-        batch_server.finish()
-    assert manifest(root).id != published
+    with waiting_for_batches():
+        assert reconcile_plainly(root).snapshot != published
     assert invoke("status", "--root", root, "--json").json["provider_batches"] == []
 
 
-def test_calls_of_batches_are_marked_and_cost_half(tmp_path: Path, batch_server: BatchServer) -> None:
-    root = workspace(tmp_path, batch_server)
-    report = invoke("index", "--root", root, "--json", "--wait-for-batches").json
+def test_calls_of_batches_are_marked_and_cost_half(waited: Indexed) -> None:
     query = "select batched, count(*) as calls, sum(usd) as usd, sum(prompt_tokens) as prompt, "
     query += "sum(completion_tokens) as completion from calls where not cached and status = 'ok' group by all"
-    told = json.loads(invoke("sql", query, "--root", root, "--format", "json").out)
+    told = json.loads(invoke("sql", query, "--root", waited.root, "--format", "json").out)
     listed = [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
     found = {row["batched"]: row for row in listed}
     assert found[True]["calls"] > 5 * found.get(False, {"calls": 0})["calls"]
     full = found[True]["prompt"] * 1e-6 + found[True]["completion"] * 4e-6
     assert found[True]["usd"] == pytest.approx(full / 2, rel=1e-3)
-    assert sum(row["usd"] for row in found.values()) == pytest.approx(report["llm"]["usd"], rel=1e-3)
+    assert sum(row["usd"] for row in found.values()) == pytest.approx(waited.llm["usd"], rel=1e-3)
 
 
 def test_a_plan_tells_the_price_of_batches(tmp_path: Path, batch_server: BatchServer) -> None:
-    direct = workspace(tmp_path / "direct", batch_server, batch=None)
+    ordinary = workspace(tmp_path / "direct", batch_server, batch=None)
     root = workspace(tmp_path / "batch", batch_server)
-    full, half = (invoke("plan", "--root", place, "--json").json for place in (direct, root))
+    full, half = (invoke("plan", "--root", place, "--json").json for place in (ordinary, root))
     assert half["seconds_estimated"] is None
     assert any("batches of the provider" in note for note in half["notes"])
     for one, other in zip(full["stages"], half["stages"], strict=True):
@@ -166,10 +207,8 @@ def test_a_plan_tells_the_price_of_batches(tmp_path: Path, batch_server: BatchSe
     assert len(batch_server.batches) == 2, "a plan sends nothing"
 
 
-def test_a_budget_ends_and_goes_on(tmp_path: Path, batch_server: BatchServer) -> None:
-    direct = workspace(tmp_path / "direct", batch_server, batch=None)
-    index(direct)
-    root = workspace(tmp_path / "batch", batch_server)
+def test_a_budget_ends_and_goes_on(tmp_path: Path, batch_server: BatchServer, direct: Indexed) -> None:
+    root = workspace(tmp_path, batch_server)
     told = error(invoke("index", "--root", root, "--json", "--budget", 0, "--wait-for-batches"), 1)
     assert told["type"] == "budget"
     assert batch_server.batches == {}
@@ -183,17 +222,22 @@ def test_a_budget_ends_and_goes_on(tmp_path: Path, batch_server: BatchServer) ->
         assert (told["type"], told["spent_usd"] <= 0.3) == ("budget", True)
         spent += told["spent_usd"]
         assert runs < 30
-    assert_equal_indexes(direct, root)
+    assert_equal_indexes(direct.root, root)
     assert len(set(batch_server.sent)) == len(batch_server.sent)
 
 
-@pytest.mark.parametrize("end", ["expired", "cancelled", "failed:token_limit_exceeded:too much is queued"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "expired",
+        pytest.param("cancelled", marks=pytest.mark.slow),
+        pytest.param("failed:token_limit_exceeded:too much is queued", marks=pytest.mark.slow),
+    ],
+)
 def test_whatever_becomes_of_batches_the_tables_are_the_same(
-    tmp_path: Path, batch_server: BatchServer, end: str
+    tmp_path: Path, batch_server: BatchServer, direct: Indexed, end: str
 ) -> None:
-    direct = workspace(tmp_path / "direct", batch_server, batch=None)
-    index(direct)
-    root = workspace(tmp_path / "batch", batch_server)
+    root = workspace(tmp_path, batch_server)
     batch_server.ends = [end, "completed"] * 4
 
     def spoil(output: list[bytes], errors: list[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -201,8 +245,9 @@ def test_whatever_becomes_of_batches_the_tables_are_the_same(
 
     batch_server.spoil = spoil
     batch_server.refusals = {"POST /files": [500, 429], "POST /batches": [503, 0, 429], "GET /batches": [500, 500]}
-    invoke("index", "--root", root, "--json", "--wait-for-batches").json  # noqa: B018 (fails where the command does)
-    assert_equal_indexes(direct, root)
+    with waiting_for_batches():
+        reconcile_plainly(root)
+    assert_equal_indexes(direct.root, root)
 
 
 def start(root: Path, *options: str) -> subprocess.Popen[bytes]:
@@ -212,13 +257,18 @@ def start(root: Path, *options: str) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.parametrize("kind", ["POST /batches", "GET /files", "DELETE /files"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "POST /batches",
+        pytest.param("GET /files", marks=pytest.mark.slow),
+        pytest.param("DELETE /files", marks=pytest.mark.slow),
+    ],
+)
 def test_a_kill_at_any_step_loses_nothing_and_sends_nothing_twice(
-    tmp_path: Path, batch_server: BatchServer, kind: str
+    tmp_path: Path, batch_server: BatchServer, direct: Indexed, kind: str
 ) -> None:
-    direct = workspace(tmp_path / "direct", batch_server, batch=None)
-    index(direct)
-    root = workspace(tmp_path / "batch", batch_server)
+    root = workspace(tmp_path, batch_server)
     reached = []
 
     def stop_there(found: str) -> None:
@@ -238,11 +288,13 @@ def test_a_kill_at_any_step_loses_nothing_and_sends_nothing_twice(
     assert reached
     batch_server.before = lambda found: None
     batch_server.refusals.clear()
-    assert invoke("index", "--root", root, "--wait-for-batches").code == 0
-    assert_equal_indexes(direct, root)
+    with waiting_for_batches():
+        reconcile_plainly(root)
+    assert_equal_indexes(direct.root, root)
     assert len(set(batch_server.sent)) == len(batch_server.sent), "no question was sent twice"
 
 
+@pytest.mark.slow
 def test_two_commands_at_once(tmp_path: Path, batch_server: BatchServer) -> None:
     """One works on the index; two indexes that share a cache send what both need once."""
     one = workspace(tmp_path / "one", batch_server, cache={"path": str(tmp_path / "cache" / "llm.sqlite")})
@@ -304,9 +356,9 @@ def test_settings(tmp_path: Path, batch_server: BatchServer) -> None:
         load_workspace(root)
 
 
-def test_switching_batches_on_or_off_makes_nothing_stale(tmp_path: Path, batch_server: BatchServer) -> None:
-    root = workspace(tmp_path, batch_server)
-    invoke("index", "--root", root, "--wait-for-batches")
-    workspace(tmp_path, batch_server, batch=None)
+def test_switching_batches_on_or_off_makes_nothing_stale(
+    tmp_path: Path, batch_server: BatchServer, waited: Indexed
+) -> None:
+    root = workspace(copy_workspace(waited.root, tmp_path / "copy"), batch_server, batch=None)
     report = index(root)
     assert (report["new_snapshot"], report["llm"]["calls"]) == (False, 0)

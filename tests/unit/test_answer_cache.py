@@ -55,6 +55,22 @@ def test_a_value_can_be_read_at_once_and_after_reopening(tmp_path: Path) -> None
     again.close()
 
 
+def test_what_comes_close_together_is_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = AnswerCache(tmp_path / "llm.sqlite")
+    groups: list[int] = []
+    write = cache._write
+    monkeypatch.setattr(cache, "_write", lambda group, calls: (groups.append(len(group)), write(group, calls)))
+    monkeypatch.setattr("graphrag_assets.llm.cache.GATHERING", 60.0)
+    for number in range(20):
+        cache.put_answer(b"k%d" % number, b"value", "stage")
+        time.sleep(0.001)
+    began = time.monotonic()
+    cache.flush()
+    assert time.monotonic() - began < 30.0, "who waits for the file does not wait for more to come"
+    assert groups == [20]
+    cache.close()
+
+
 def test_without_a_path_nothing_is_kept() -> None:
     cache = AnswerCache(None)
     cache.put_answer(b"k", b"v", "stage")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_assets.llm.clients import Vector
+from graphrag_assets.llm.clients import Vector, VectorAnswer
 from graphrag_assets.llm.embeddings import ConfiguredEmbedder, LocalEmbedder, embedder
+from graphrag_assets.llm.errors import PassingError
 from graphrag_assets.llm.gateway import Gateway, GatewayError, StageUsage
+from graphrag_assets.llm.vectors import _check
 from graphrag_assets.llm.windows import at_unit_length, pool, windows
 from graphrag_assets.settings import Settings, Workspace
 from tests.llmsim_server import LlmSim
@@ -232,3 +235,10 @@ def test_vectors_of_a_batch_are_scaled_as_each_alone(rows: list[list[float]]) ->
     vectors = [np.array(row, np.float32) for row in rows]
     together = at_unit_length(vectors)
     assert [row.tobytes() for row in together] == [pool([vector], [1]).tobytes() for vector in vectors]
+
+
+@pytest.mark.parametrize(("value", "fine"), [(1.0, True), (3e38, True), (float("nan"), False), (float("inf"), False)])
+def test_large_numbers_are_numbers(value: float, fine: bool) -> None:
+    vector = np.array([0.5, value, -value], dtype=np.float32)
+    with nullcontext() if fine else pytest.raises(PassingError, match="not a number"):
+        _check(VectorAnswer([vector, vector], None), 2, None)

@@ -83,6 +83,33 @@ def test_counted_tokens_replace_expected_ones(monkeypatch: pytest.MonkeyPatch) -
     assert asyncio.run(main()) < 1001.0
 
 
+@pytest.mark.parametrize("waiting", [True, False])
+def test_who_waits_for_a_slot_corrects_the_window_as_it_starts(monkeypatch: pytest.MonkeyPatch, waiting: bool) -> None:
+    clock = Time(monkeypatch)
+    limiter, changes = limits(clock, tokens_per_period=100), 0
+    change = limiter._change
+
+    async def counted(changed: Any) -> Any:
+        nonlocal changes
+        changes += 1
+        return await change(changed)
+
+    monkeypatch.setattr(limiter, "_change", counted)
+
+    async def main() -> int:
+        slots = asyncio.Semaphore(1)
+        first = await limiter.enter(90, slots)
+        second = asyncio.create_task(limiter.enter(80, slots)) if waiting else None
+        await asyncio.sleep(0)
+        await limiter.settle(first, 20)
+        slots.release()
+        await (second or limiter.enter(80, slots))
+        return changes
+
+    assert asyncio.run(main()) == (2 if waiting else 3)
+    assert clock.now < 1001.0, "what the first call took less was free for the second"
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 30), st.integers(0, 60)), min_size=1, max_size=60),

@@ -186,6 +186,8 @@ class Channel:
         results = [*told.answers.items(), *((key, {}) for key in told.failed)]
         whole = found.status == "completed"
         await asyncio.to_thread(records.collect, flight.token, found.status, results, whole=whole)
+        if whole:
+            await asyncio.to_thread(self._allow_more, flight.requests, records)
         await self._settle(flight, *self._cost(told))
         self._tell(flight, found, told)
         await delete_quietly(self._way, *names, found.input_file or flight.file)
@@ -194,6 +196,15 @@ class Channel:
     async def close(self) -> None:
         """Close connections."""
         await self._way.close()
+
+    def _allow_more(self, requests: int, records: Records) -> None:
+        """A batch of as many questions as were let through at once has ended well: the next one may be twice as large.
+
+        What filled the queue may have been another's; few questions at a time, each batch a day, would take for ever.
+        """
+        most = records.most_at_once(self.entry)
+        if most is not None and requests >= most:
+            records.limit(self.entry, 2 * most)
 
     def _cost(self, told: lines.Told) -> tuple[int | None, float | None]:
         """Tokens and price of the answers of a batch; None where the provider does not say them of each."""
