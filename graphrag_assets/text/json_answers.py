@@ -25,6 +25,8 @@ _MAX_CANDIDATES = 32
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
 _OBJECT_START = re.compile(r"[{｛](?=\s*(?:[\"'“”＂「}｝]|[A-Za-z_]\w*\s*[:：]|$))")
 
+_VALUE_START = re.compile(r"[{｛](?=\s*(?:[\"'“”＂「}｝]|[A-Za-z_]\w*\s*[:：]|$))|[\[［](?=\s*[\"'“\[{])")
+
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 _BARE_WORD = re.compile(
@@ -100,6 +102,35 @@ def parse_json_object(
             raise CutError(f"the answer was cut; expected the whole of {expected}")
         raise ValueError(f"the answer holds no JSON that can be read; expected {expected}")
     return _clean_object(best)
+
+
+def json_values(text: str, *, partial: bool = False) -> Iterator[Any]:
+    """All objects and lists of an answer, in their order; what stands in another one is part of that.
+
+    Args:
+        text: Answer of a model.
+        partial: Take what is complete of an answer that was cut.
+
+    Raises:
+        CutError: The last one was cut, and the part is not wanted.
+    """
+    text = strip_reasoning(text)
+    whole = _strict(text)
+    while isinstance(whole, str):
+        text, whole = whole, _strict(whole)
+    if isinstance(whole, dict | list):
+        yield _clean(whole)
+        return
+    text = _unescaped(text)
+    position = unclosed = 0
+    while unclosed < _MAX_CANDIDATES and (start := _VALUE_START.search(text, position)) is not None:
+        end = _balanced_end(text, start.start())
+        value = _read(text[start.start() : end], partial)
+        if isinstance(value, dict | list):
+            yield _clean(value)
+        closed = end < len(text) or value is not None
+        unclosed += not closed
+        position = end if closed else start.end()
 
 
 def is_json(text: str) -> bool:
