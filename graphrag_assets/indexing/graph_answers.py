@@ -198,7 +198,7 @@ def parse_json(answer: str, *, partial: bool = False) -> GraphAnswer:
         if not found:
             raise
         return found
-    if found.dropped or not found or not is_json(answer):
+    if found.dropped or not (found.entities and found.relationships) or not is_json(answer):
         other = _from_values(answer, partial)
         found = other if _size(other) > _size(found) else found
     if found.dropped and not found:

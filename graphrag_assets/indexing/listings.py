@@ -129,9 +129,10 @@ class _Lines:
             part = "name" if named == "entity" else part
         if part is None or (named == "relationship" and part == "name"):
             return
-        if part in self.item:
+        other = {"source", "target"} if "name" in self.item else {"name"} if "target" in self.item else set()
+        if part in self.item or part in other:
             yield from self._ended()
-            self.item_kind = self.kind
+            self.item_kind = None if part in other else self.kind
         self.item[part] = value
         self.last = part if part == "description" else ""
 

@@ -28,17 +28,18 @@ _BEFORE = re.compile(
 )
 _NAMED_MARK = r"[<＜\[{{《〈]{{1,2}}\s?[|｜]?\s?(?:tuple|field|tab|sep|delim|I|l|T)\w*\s?[|｜]?\s?[>＞\]}}》〉]{{1,2}}"
 _AFTER = re.compile(
-    rf"(?:[ _]?\d{{1,3}}| record)?(?P<closed>\s?[{re.escape(QUOTES + '>)]}')}]{{0,4}})\s*(?P<colon>[:：])?\s*"
-    rf"(?P<mark>{_NAMED_MARK.format()}|[^\w\s{re.escape(QUOTES)}]{{1,8}}|[\t\x00\x1f\u2028丨ǀ])?",
+    rf"(?:[ _]?\d{{1,3}}| record)?(?P<closed>\s?[{re.escape(QUOTES + '>)]}')}]{{0,4}})[ \r\n]*(?:[:：][ \r\n]*)?"
+    rf"(?P<mark>{_NAMED_MARK.format()}|<[^\w\s<>]{{1,6}}>|[^\w\s{re.escape(QUOTES)}]{{1,8}}|[\t\x00\x1f\u2028丨ǀ])?",
     re.IGNORECASE,
 )
 #: Marks that prose holds too: they count between quotes, or as often as a record needs them.
-_WEAK = frozenset(",;，；、:：")
+_WEAK = frozenset(",;，；、")
 _BETWEEN_QUOTES = re.compile(
     r"(?<=[\"'”’」])\s*[,;，；、]\s*(?=[\"'“‘「\[(]|[-+]?\d[\d.,/]*\s*(?:[)\]）】}]|$))|"
     r"(?<=\d)\s*[,;]\s*(?=[\"'“‘「])"
 )
 _ARROWS = ("->", "<->", "<-|->", "--", "##")
+_KEY = re.compile(r"[\"'][^\"'\n]{1,40}[\"']\s*:\s*[\"'\[{\d]")
 _FIELDS = {"entity": 3, "relationship": 4}
 _NUMBER = re.compile(r"[\"'“]?\d{1,3}(?:[.,]\d+)?(?:\s?/\s?\d+)?[\"'”]?")
 _LINE_OF_FIELDS = re.compile(r"(?m)^[ \t\-*•>\d.)]*[(（\[]?(?P<body>.*<\|>.*?)[)）\]]?[ \t,;]*$")
@@ -78,12 +79,12 @@ def rewritten(text: str) -> str | None:
         return _without_kinds(text)
     mark = max(marks, key=lambda m: (marks[m], len(m)))
     used = [start for start in starts if start.mark == mark]
-    if mark == "<|>" or not set(mark) <= _WEAK:
+    if mark == "<|>" or mark not in _WEAK:
         ends = [*(start.start for start in used[1:]), len(text)]
         used = [start for start, end in zip(used, ends, strict=True) if mark in text[start.end : end]]
     if not used:
         return _without_kinds(text)
-    if set(mark) <= _WEAK:
+    if mark in _WEAK:
         return _positional(text, used) or _without_kinds(text)
     if mark != "<|>" and text.count(mark) < 2 * len(used):
         return _without_kinds(text)
@@ -104,16 +105,17 @@ def _starts(text: str) -> Iterator[_Start]:
         word = found["kind"].lower()
         name = kind(word) or ("entity" if word.startswith("enti") else "relationship")
         mark, end = after["mark"] or "", after.end()
+        if "\n" in text[found.end() : end] and "<" not in mark:  # a heading, and what stands below it
+            continue
         bracketed = bool(before["open"] or before["bare"])
         for opening in "(（[":  # the kind stands before the bracket
-            if mark.startswith(opening) and not mark.endswith((")", "）", "]")):
+            outside = ":" not in text[found.end() : after.start("mark")] and mark.startswith(opening)
+            if outside and not mark.endswith((")", "）", "]")):
                 end, mark, bracketed = after.start("mark") + 1, _mark_in(text, after.end()), True
-        if not mark:
-            mark = after["colon"] or ""
         # A bracket that closes right behind the kind belongs to it: [entity]<|>
         if after["closed"].strip().endswith((")", "]", "}", ">")) and before["open"] is None:
             bracketed = False
-        if mark.strip("<>()[]{}（）【】#*-+") or mark in _ARROWS:
+        if mark.strip("<>()[]{}（）【】#*-+") or mark in _ARROWS or (len(mark) > 2 and mark[0] == "<" and mark[-1] == ">"):
             yield _Start(name, before.start(), end, bracketed, mark)
 
 
@@ -141,6 +143,8 @@ def _fields(body: str, start: _Start) -> list[str]:
     if body[:1] in {'"', "'", "“", "‘", "「"}:
         end = re.search(r"[\"'”’」\d]\s*[)\]）】}][\s,;，；.\])）}]*(?:\n|$|##)", body)
         body = body[: end.start() + 1] if end else body.split("\n\n")[0].rstrip(" \n,;，；#")
+        if _KEY.match(body):
+            return []
         fields = [field.strip() for field in _BETWEEN_QUOTES.split(body)]
         return [_unquoted(field) for field in fields] if len(fields) >= wanted - 1 else []
     line = re.split(r"\s*(?:##|\n)", body, maxsplit=1)[0].rstrip(" ,;，；")
@@ -154,7 +158,7 @@ def _fields(body: str, start: _Start) -> list[str]:
         if not comma or not _NUMBER.fullmatch(weight.strip()):
             return []
         first[2:] = [description.strip(), weight.strip()]
-    return first if start.bracketed or start.mark != ":" else []
+    return first
 
 
 def _unquoted(field: str) -> str:

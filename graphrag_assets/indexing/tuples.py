@@ -82,11 +82,10 @@ _HTML = re.compile(r"&(?:lt|gt|quot|amp|vert|#\d{1,5}|#x[0-9a-fA-F]{1,4});")
 _CODE_POINT = re.compile(r"\\u(00[2-7][0-9a-fA-F])")
 _ESCAPED_LINE = re.compile(r"(?:\\r)?\\n(?=\s*(?:[(（\[\"#<]|\\n|$))|(?<=[)）\]#])(?:\\r)?\\n")
 # Signs that nobody sees, beside what makes up the grammar; elsewhere they may belong to a script.
-_INVISIBLE = re.compile(
-    "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffd]+(?=[(（\"<|>)#\n])|"
-    "(?<=[(（\"<|>)#\n])[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffd]+"
-)
+_UNSEEN = "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffd]"
+_INVISIBLE = re.compile(rf"(?<!{_UNSEEN}){_UNSEEN}++(?=[(（\"<|>)#\n])|(?<=[(（\"<|>)#\n]){_UNSEEN}++")
 _DOUBLED = re.compile(r"<\|>\s?<\|>")
+_NEXT_BULLET = re.compile(r"\n[ \t]*(?:\d{1,4}[.)、]|[-*•+>]|#\d{1,4})[ \t]*\Z")
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _COMMA = re.compile(r"<\|>,(?= ?[\"“])")
 _LONE_SIGN = re.compile(r"(?<=[)）\]])[ \t]*\n?[ \t]*#[ \t]*\n?[ \t]*(?=[(（\[][\"“'*]?[a-z实关])", re.IGNORECASE)
@@ -166,6 +165,8 @@ def read_graph_records(answer: str) -> Records:
     for match, end in zip(starts, ends, strict=True):
         weak = not _SPLIT.fullmatch(match["delimiter"].strip())
         body, whole = _body(text[match.end() : end], bracketed=bool(match["open"]), last=end == len(text))
+        if end < len(text) and not match["open"]:
+            body = _NEXT_BULLET.sub("", body)
         fields = (_SPLIT_WEAK if weak else _SPLIT).split(body if weak else _BROKEN_DELIMITER.sub("<|>", body))
         records.append(Record(_KINDS[match["kind"].lower()], tuple(clean_field(field) for field in fields), whole))
     return Records(tuple(records), ended, bool(_TORN.search(text)))
