@@ -202,7 +202,9 @@ def parse_json(answer: str, *, partial: bool = False) -> GraphAnswer:
         other = _from_values(answer, partial)
         found = other if _size(other) > _size(found) else found
     if found.dropped and not found:
-        raise ValueError("no item of the answer can be read; expected entities and relationships as the schema has them")
+        raise ValueError(
+            "no item of the answer can be read; expected entities and relationships as the schema has them"
+        )
     return found
 
 

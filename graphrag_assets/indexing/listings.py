@@ -24,14 +24,17 @@ _LINK = re.compile(
     rf"{_BULLET}(?P<source>{_NAME})\s*(?:<?[-=–—]{{1,2}}>|[→⟶↔⇒]|<[-–—]{{1,2}})\s*(?P<target>{_NAME})[*_`]*\s*[:：]\s*(?P<description>\S.*)"
 )
 _STRENGTH = re.compile(
-    r"\s*[(\[（](?:(?:strength|weight|score|强度|強度)\s*[:：=]\s*)?(\d{1,3}(?:\.\d+)?)(?:\s*/\s*\d+)?[)\]）]\.?$", re.IGNORECASE
+    r"\s*[(\[（](?:(?:strength|weight|score|强度|強度)\s*[:：=]\s*)?(\d{1,3}(?:\.\d+)?)(?:\s*/\s*\d+)?[)\]）]\.?$",
+    re.IGNORECASE,
 )
 _ARROW = re.compile(r"\s*(?:<?[-=–—]{1,2}>|[→⟶↔⇒])\s*")
 _LABEL = r"[\"'*_`]{0,3}(?P<label>[^\W\d](?:[\w ]|-(?=\w)){0,30}?)[\"'*_`]{0,3}\s?[:：=][*_`]{0,2}"
 _FIELD = re.compile(rf"(?P<lead>[ \t]*(?:(?:[-*•+·]|\d{{1,3}}[.)、])[ \t]+)?){_LABEL}(?:[ \t]+|(?<=：)|$)(?P<value>.*)")
 _NEXT_FIELD = re.compile(r"[ \t]*[,;|，；][ \t]*(?=[\"'*_`]{0,3}[^\W\d][\w ]{0,30}[\"'*_`]{0,3}\s?[:：=])")
 _RULE = re.compile(r"[ \t|:+\-–—=]{3,}")
-_TAG = re.compile(r"<(?P<tag>[^\W\d][\w-]{1,30})(?P<attributes>(?:\s+[\w-]{1,40}\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*(?P<empty>/)?>")
+_TAG = re.compile(
+    r"<(?P<tag>[^\W\d][\w-]{1,30})(?P<attributes>(?:\s+[\w-]{1,40}\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*(?P<empty>/)?>"
+)
 _ATTRIBUTE = re.compile(r"([\w-]{1,40})\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
 _LONGEST_LINE = 20_000
 
@@ -182,4 +185,3 @@ def _elements(text: str) -> Iterator[Record]:
 def _content(text: str, opened: re.Match[str]) -> str:
     end = text.find(f"</{opened['tag']}>", opened.end())
     return text[opened.end() : end] if end >= 0 else ""
-

@@ -19,7 +19,9 @@ _OPENING = "(（[【{<〔❨［「『"
 _CLOSING = ")）]】}>〕❩］」』"
 
 _WORDS = "|".join(sorted((re.escape(word) for word in KINDS), key=len, reverse=True))
-_KIND = re.compile(rf"(?<![^\W\d_])(?:(?P<kind>{_WORDS}|enti[a-z]{{1,5}}|relat[a-z]{{3,10}}))(?![^\W\d_])", re.IGNORECASE)
+_KIND = re.compile(
+    rf"(?<![^\W\d_])(?:(?P<kind>{_WORDS}|enti[a-z]{{1,5}}|relat[a-z]{{3,10}}))(?![^\W\d_])", re.IGNORECASE
+)
 _FULL_WIDTH_WORD = re.compile(r"[Ａ-Ｚａ-ｚ]{4,}")
 _FROM_FULL_WIDTH = {code + 0xFEE0: chr(code) for code in (*range(65, 91), *range(97, 123))}
 #: What stands before the kind of a record: the beginning of a line, a bracket, a quote.
@@ -115,7 +117,11 @@ def _starts(text: str) -> Iterator[_Start]:
         # A bracket that closes right behind the kind belongs to it: [entity]<|>
         if after["closed"].strip().endswith((")", "]", "}", ">")) and before["open"] is None:
             bracketed = False
-        if mark.strip("<>()[]{}（）【】#*-+") or mark in _ARROWS or (len(mark) > 2 and mark[0] == "<" and mark[-1] == ">"):
+        if (
+            mark.strip("<>()[]{}（）【】#*-+")
+            or mark in _ARROWS
+            or (len(mark) > 2 and mark[0] == "<" and mark[-1] == ">")
+        ):
             yield _Start(name, before.start(), end, bracketed, mark)
 
 

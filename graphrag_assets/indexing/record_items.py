@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from graphrag_assets.indexing.tuples import Record, clean_field, read_graph_records
-from graphrag_assets.text.record_words import kind, key, role
+from graphrag_assets.text.record_words import key, kind, role
 
 #: Deepest nesting that is looked into.
 _DEEPEST = 12

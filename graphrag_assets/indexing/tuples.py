@@ -91,7 +91,7 @@ _COMMA = re.compile(r"<\|>,(?= ?[\"“])")
 _LONE_SIGN = re.compile(r"(?<=[)）\]])[ \t]*\n?[ \t]*#[ \t]*\n?[ \t]*(?=[(（\[][\"“'*]?[a-z实关])", re.IGNORECASE)
 
 _DECIMAL = re.compile("[,٫．]")
-_NUMBERS = "zero one two three four five six seven eight nine ten".split()
+_NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 _IN_WORDS = {word: float(number) for number, word in enumerate(_NUMBERS)}
 # Text may stand before the number where a colon, a dash or a bracket sets it apart, and after it.
 _WEIGHT = re.compile(

@@ -50,6 +50,8 @@ _SINGLE_QUOTED = re.compile(rf"({_PASSED})|(?<=[{{\[,:])(\s*)'((?:[^'\\]|\\.|(?!
 _MISSING_COLON = re.compile(rf"(?<=[{{,])(\s*+{_STRING})(?=\s*[\"{{\[\d])", re.DOTALL)
 _EQUALS = re.compile(rf"(?<=[{{,])(\s*+{_STRING})\s*=(?=\s*[\"{{\[\d-])", re.DOTALL)
 _SINGLE_KEY = re.compile(r"[{,]\s*'[A-Za-z_]\w*'\s*:")
+_QUOTE_PAIRS = ("«»", "「」", "『』", "‹›", "„“")
+_OTHER_QUOTES = re.compile(r"[{,]\s*([«「『‹„])\w+[»」』›“]\s*[:：]")
 _ESCAPED_LAYOUT = re.compile(r"[{\[,]\s*\\(?:n|\")")
 _UNOPENED_KEY = re.compile(r'^(\{\s*)([A-Za-z_]\w*"\s*:)')
 
@@ -77,7 +79,7 @@ def parse_json_object(
         CutError: The answer was cut, and the part is not wanted.
         ValueError: There is no such object.
     """
-    text = strip_reasoning(text)
+    text = strip_reasoning(text).replace("\x00", "")
     if not text:
         raise ValueError("the answer is empty; expected a JSON object")
     whole = _strict(text)
@@ -123,7 +125,7 @@ def json_values(text: str, *, partial: bool = False) -> Iterator[Any]:
     Raises:
         CutError: The last one was cut, and the part is not wanted.
     """
-    text = strip_reasoning(text)
+    text = strip_reasoning(text).replace("\x00", "")
     whole = _strict(text)
     while isinstance(whole, str):
         text, whole = whole, _strict(whole)
@@ -183,6 +185,9 @@ def _unescaped(text: str) -> str:
     """An object whose quotes or line ends were written for HTML or for a string of a program."""
     if '"' not in text and "&quot;" in text:
         text = html.unescape(text)
+    if '"' not in text and (quoted := _OTHER_QUOTES.search(text)):
+        pair = next(pair for pair in _QUOTE_PAIRS if quoted[1] in pair)
+        text = text.translate(dict.fromkeys(map(ord, pair), '"'))
     if _ESCAPED_LAYOUT.search(text):
         text = text.replace("\\n", "\n").replace('\\"', '"') if "{\\n" in text or '{\\"' in text else text
     return text

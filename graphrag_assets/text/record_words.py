@@ -18,19 +18,88 @@ _NUMBER = re.compile(r"(?<=[^\W\d])\s?\d+$")
 #: What a record is, by the words for it, as :func:`key` writes them.
 KINDS: Mapping[str, str] = {
     **dict.fromkeys(
-        """entity entities entidad entidades entité entités entität entitäten entidade entità entiteit
-        сущность сущности объект エンティティ 实体 實體 엔티티 개체 كيان كيانات node nodes vertex vertices ent""".split(),
+        [
+            "entity",
+            "entities",
+            "entidad",
+            "entidades",
+            "entité",
+            "entités",
+            "entität",
+            "entitäten",
+            "entidade",
+            "entità",
+            "entiteit",
+            "сущность",
+            "сущности",
+            "объект",
+            "エンティティ",
+            "实体",
+            "實體",
+            "엔티티",
+            "개체",
+            "كيان",
+            "كيانات",
+            "node",
+            "nodes",
+            "vertex",
+            "vertices",
+            "ent",
+        ],
         "entity",
     ),
     **dict.fromkeys(
-        """relationship relationships relation relations relación relaciones beziehung beziehungen relação relações
-        relacionamento relacionamentos relazione relazioni relatie связь связи отношение отношения 関係 关系 關係 관계 علاقة
-        علاقات edge edges link links rel""".split(),
+        [
+            "relationship",
+            "relationships",
+            "relation",
+            "relations",
+            "relación",
+            "relaciones",
+            "beziehung",
+            "beziehungen",
+            "relação",
+            "relações",
+            "relacionamento",
+            "relacionamentos",
+            "relazione",
+            "relazioni",
+            "relatie",
+            "связь",
+            "связи",
+            "отношение",
+            "отношения",
+            "関係",
+            "关系",
+            "關係",
+            "관계",
+            "علاقة",
+            "علاقات",
+            "edge",
+            "edges",
+            "link",
+            "links",
+            "rel",
+        ],
         "relationship",
     ),
     **dict.fromkeys(
-        """claim claims covariate 声明 主张 聲明 主張 afirmación afirmaciones behauptung allégation affirmation
-        утверждение 주장""".split(),
+        [
+            "claim",
+            "claims",
+            "covariate",
+            "声明",
+            "主张",
+            "聲明",
+            "主張",
+            "afirmación",
+            "afirmaciones",
+            "behauptung",
+            "allégation",
+            "affirmation",
+            "утверждение",
+            "주장",
+        ],
         "claim",
     ),
 }
@@ -58,7 +127,9 @@ for _role, _words in _ROLES.items():
 _OF_RECORD = re.compile(
     r"(?:entity|node|relationship|relation|edge|link|实体|關係|关系|實體|エンティティ|関係|엔티티|관계)(?:\s+|(?=[^\sa-z]))"
 )
-_ENDS = re.compile(r"(?P<end>source|target|src|dst|from|to|first|second|源|目标|目標)\s*(?:entity|node|name|id|实体|實體| )+")
+_ENDS = re.compile(
+    r"(?P<end>source|target|src|dst|from|to|first|second|源|目标|目標)\s*(?:entity|node|name|id|实体|實體| )+"
+)
 
 
 @lru_cache(maxsize=4096)
@@ -94,6 +165,23 @@ def kind(text: str) -> str | None:
 
 
 _BESIDE = frozenset(
-    "record records list extracted identified the of all and named found key main table step part output".split()
+    [
+        "record",
+        "records",
+        "list",
+        "extracted",
+        "identified",
+        "the",
+        "of",
+        "all",
+        "and",
+        "named",
+        "found",
+        "key",
+        "main",
+        "table",
+        "step",
+        "part",
+        "output",
+    ]
 )
-

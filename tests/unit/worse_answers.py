@@ -59,6 +59,10 @@ def _delimiter(mark: str) -> Spoil:
     return lambda text, chance: text.replace("<|>", mark)
 
 
+def _separator(mark: str) -> Spoil:
+    return lambda text, chance: re.sub(r"\s*##\s*", lambda found: mark, text)
+
+
 def _sections(
     heads: tuple[str, str], entity: Callable[[list[str]], str], link: Callable[[list[str]], str], glue: str = "\n"
 ) -> Spoil:
@@ -168,24 +172,115 @@ OF_TUPLES: dict[str, Spoil] = {
     **{
         f"delimiter {m!r}": _delimiter(m)
         for m in (
-            *("<<|>>", "<|||>", "< || >", "[|]", "(|)", "{|}", "<|><|>", "<│>", "<丨>", "<ǀ>", "〈|〉", "《|》", "＜|＞"),
+            *(
+                "<<|>>",
+                "<|||>",
+                "< || >",
+                "[|]",
+                "(|)",
+                "{|}",
+                "<|><|>",
+                "<│>",
+                "<丨>",
+                "<ǀ>",
+                "〈|〉",
+                "《|》",
+                "＜|＞",
+            ),
             *("<I>", "<l>", "<｜｜>", "《｜》", "<|tuple_delimiter|>", "{{tuple_delimiter}}", "[tuple_delimiter]"),
             *("<TUPLE_DELIMITER>", "{TUPLE_DELIMITER}", "<|DELIM|>", "<|field|>", "[SEP]", "%%", "@@", "$$", "~~", "~"),
             *(" :: ", " ;; ", "<|>\t", "<|> <|>", "<\\|>", "</|>", "<|/>", "<-|->", "<=>", "<#>", "<*>", "^", "¦", "‖"),
-            *("->", "→", "=>", " => ", "<|/|>", "<||||>", "«|»", "\\u003c|\\u003e", "&lt;&#124;&gt;", "<&#124;>", "<&vert;>"),
-            *("\x1f", "\x00", "\u2028", "<|>\u200b", "<\u200b|\u200b>", "<\u00a0|\u00a0>", "…|…", "／", "丨", "│", "|||", "<tab>"),
+            *(
+                "->",
+                "→",
+                "=>",
+                " => ",
+                "<|/|>",
+                "<||||>",
+                "«|»",
+                "\\u003c|\\u003e",
+                "&lt;&#124;&gt;",
+                "<&#124;>",
+                "<&vert;>",
+            ),
+            *(
+                "\x1f",
+                "\x00",
+                "\u2028",
+                "<|>\u200b",
+                "<\u200b|\u200b>",
+                "<\u00a0|\u00a0>",
+                "…|…",
+                "／",
+                "丨",
+                "│",
+                "|||",
+                "<tab>",
+            ),
         )
     },
     **{
-        f"separator {m!r}": (lambda m: lambda text, chance: re.sub(r"\s*##\s*", lambda _: m, text))(m)
+        f"separator {m!r}": _separator(m)
         for m in (
-            *("\n##\n##\n##\n", "###", "\n# #\n", " #\n", "\n==\n", "\n___\n", "\n<hr>\n", "<br/>", "\\n##\\n", "\\n", "\r", "\x0b"),
-            *("\x0c", "\u2028", "\u2029", "\x85", "\n\n\n\n", "。", "、", "،", "؛", "…", "|", " | ", "\n|\n", "\n.\n", "<record>"),
-            *("{RECORD_DELIMITER}", "<|record|>", "<RECORD_DELIMITER>", "{{record_delimiter}}", "<|#|>", "\n\\##\n", "\n**##**\n"),
-            *("\n`##`\n", "&#35;&#35;", "\n﹟﹟\n", "\n♯♯\n", "\n//\n", "\n$$\n", "\n@@\n", " and ", "\nand\n", "\n<|>\n", "\n~~\n"),
+            *(
+                "\n##\n##\n##\n",
+                "###",
+                "\n# #\n",
+                " #\n",
+                "\n==\n",
+                "\n___\n",
+                "\n<hr>\n",
+                "<br/>",
+                "\\n##\\n",
+                "\\n",
+                "\r",
+                "\x0b",
+            ),
+            *(
+                "\x0c",
+                "\u2028",
+                "\u2029",
+                "\x85",
+                "\n\n\n\n",
+                "。",
+                "、",
+                "،",
+                "؛",
+                "…",
+                "|",
+                " | ",
+                "\n|\n",
+                "\n.\n",
+                "<record>",
+            ),
+            *(
+                "{RECORD_DELIMITER}",
+                "<|record|>",
+                "<RECORD_DELIMITER>",
+                "{{record_delimiter}}",
+                "<|#|>",
+                "\n\\##\n",
+                "\n**##**\n",
+            ),
+            *(
+                "\n`##`\n",
+                "&#35;&#35;",
+                "\n﹟﹟\n",
+                "\n♯♯\n",
+                "\n//\n",
+                "\n$$\n",
+                "\n@@\n",
+                " and ",
+                "\nand\n",
+                "\n<|>\n",
+                "\n~~\n",
+            ),
         )
     },
-    **{f"weights in {name}": _weights(lambda n, d=d: n.translate(str.maketrans("0123456789", d))) for name, d in _DIGITS.items()},
+    **{
+        f"weights in {name}": _weights(lambda n, d=d: n.translate(str.maketrans("0123456789", d)))
+        for name, d in _DIGITS.items()
+    },
     **{
         f"weights {f('8')!r}": _weights(f)
         for f in (
@@ -290,12 +385,14 @@ OF_TUPLES: dict[str, Spoil] = {
     "numbered [1]": _each(lambda n, k, f: f'[{n}] ("{k}"<|>' + "<|>".join(f) + ")"),
     "Chinese numbers": _each(lambda n, k, f: f'{n}、（"{k}"<|>' + "<|>".join(f) + "）"),
     "list signs": _each(lambda n, k, f: f'• ("{k}"<|>' + "<|>".join(f) + ")"),
-    "plus signs": _each(lambda n, k, f: f'+ {k}<|>' + "<|>".join(f)),
+    "plus signs": _each(lambda n, k, f: f"+ {k}<|>" + "<|>".join(f)),
     "headings between": _each(lambda n, k, f: f'### {k.title()} {n}\n("{k}"<|>' + "<|>".join(f) + ")", "\n\n"),
     "explained each": _each(lambda n, k, f: f'("{k}"<|>' + "<|>".join(f) + ")  <- this follows from the text"),
     "comment each": _each(lambda n, k, f: f'("{k}"<|>' + "<|>".join(f) + ") // from the text"),
     "hash comment each": _each(lambda n, k, f: f'("{k}"<|>' + "<|>".join(f) + ") # from the text"),
-    "prose between": _each(lambda n, k, f: f'("{k}"<|>' + "<|>".join(f) + ")", "\n\nThe next one is about the same:\n\n"),
+    "prose between": _each(
+        lambda n, k, f: f'("{k}"<|>' + "<|>".join(f) + ")", "\n\nThe next one is about the same:\n\n"
+    ),
     "kind outside": _each(lambda n, k, f: f'"{k}"(' + "<|>".join(f) + ")"),
     "call": _each(lambda n, k, f: f"{k}(" + ", ".join(json.dumps(x, ensure_ascii=False) for x in f) + ")"),
     "Python tuples": _each(lambda n, k, f: repr((k, *f)), ",\n", ""),
@@ -317,8 +414,10 @@ OF_TUPLES: dict[str, Spoil] = {
     "pipes": _each(lambda n, k, f: f"{k}|" + "|".join(f)),
     "pipes with blanks": _each(lambda n, k, f: f"{k} | " + " | ".join(f)),
     "one table": _again(
-        lambda rs: "| Record | A | B | C | D |\n|---|---|---|---|---|\n"
-        + "\n".join(f"| {k} | " + " | ".join([*f, ""][:4]) + " |" for k, f in rs)
+        lambda rs: (
+            "| Record | A | B | C | D |\n|---|---|---|---|---|\n"
+            + "\n".join(f"| {k} | " + " | ".join([*f, ""][:4]) + " |" for k, f in rs)
+        )
     ),
     "two tables": _sections(
         (
@@ -334,12 +433,18 @@ OF_TUPLES: dict[str, Spoil] = {
         lambda f: " | ".join(f),
     ),
     "two tables with other columns": _sections(
-        ("| # | Entity | Category | Summary |\n|---|---|---|---|", "| Source Entity | Target Entity | Relationship Strength | Relationship Description |\n|---|---|---|---|"),
+        (
+            "| # | Entity | Category | Summary |\n|---|---|---|---|",
+            "| Source Entity | Target Entity | Relationship Strength | Relationship Description |\n|---|---|---|---|",
+        ),
         lambda f: f"| 1 | {f[0]} | {f[1]} | {f[2]} |",
         lambda f: f"| **{f[0]}** | {f[1]} | {f[3]} | {f[2]} |",
     ),
     "Chinese tables": _sections(
-        ("| 实体名称 | 实体类型 | 实体描述 |\n|---|---|---|", "| 源实体 | 目标实体 | 关系描述 | 关系强度 |\n|---|---|---|---|"),
+        (
+            "| 实体名称 | 实体类型 | 实体描述 |\n|---|---|---|",
+            "| 源实体 | 目标实体 | 关系描述 | 关系强度 |\n|---|---|---|---|",
+        ),
         _table(),
         _table(),
     ),
@@ -364,7 +469,11 @@ OF_TUPLES: dict[str, Spoil] = {
     "key-value blocks": _each(lambda n, k, f: _key_values(k, f), "\n", ""),
     "key-value bullets": _each(lambda n, k, f: _key_values_bullets(k, f), "\n\n", ""),
     "key-value line": _each(
-        lambda n, k, f: (f"Entity: {f[0]}, Type: {f[1]}, Description: {f[2]}" if k == "entity" else f"Source: {f[0]}, Target: {f[1]}, Description: {f[2]}, Strength: {f[3]}"),
+        lambda n, k, f: (
+            f"Entity: {f[0]}, Type: {f[1]}, Description: {f[2]}"
+            if k == "entity"
+            else f"Source: {f[0]}, Target: {f[1]}, Description: {f[2]}, Strength: {f[3]}"
+        ),
         "\n",
         "",
     ),
@@ -376,41 +485,94 @@ OF_TUPLES: dict[str, Spoil] = {
     "YAML": _again(_yaml),
     "YAML bare": _again(_yaml_bare),
     "JSON": _json(lambda g: g),
-    "JSON fenced": lambda text, chance: "Here:\n```json\n" + json.dumps(_graph(records_of(text), _PLAIN)) + "\n```\nDone.",
+    "JSON fenced": lambda text, chance: (
+        "Here:\n```json\n" + json.dumps(_graph(records_of(text), _PLAIN)) + "\n```\nDone."
+    ),
     "JSON camel case": _json(
         lambda g: g,
-        ("entityName", "entityType", "entityDescription", "sourceEntity", "targetEntity", "relationshipDescription", "relationshipStrength"),
+        (
+            "entityName",
+            "entityType",
+            "entityDescription",
+            "sourceEntity",
+            "targetEntity",
+            "relationshipDescription",
+            "relationshipStrength",
+        ),
     ),
     "JSON keys in capitals": _json(
-        lambda g: g, ("Name", "Type", "Description", "Source", "Target", "Description", "Weight"), ("Entities", "Relationships")
+        lambda g: g,
+        ("Name", "Type", "Description", "Source", "Target", "Description", "Weight"),
+        ("Entities", "Relationships"),
     ),
     "JSON snake keys": _json(
         lambda g: g,
-        ("entity_name", "entity_type", "entity_description", "source_entity", "target_entity", "relationship_description", "relationship_strength"),
+        (
+            "entity_name",
+            "entity_type",
+            "entity_description",
+            "source_entity",
+            "target_entity",
+            "relationship_description",
+            "relationship_strength",
+        ),
     ),
     "JSON keys with blanks": _json(
-        lambda g: g, ("entity name", "entity type", "entity description", "source entity", "target entity", "relationship description", "relationship strength")
+        lambda g: g,
+        (
+            "entity name",
+            "entity type",
+            "entity description",
+            "source entity",
+            "target entity",
+            "relationship description",
+            "relationship strength",
+        ),
     ),
-    "JSON src dst": _json(lambda g: g, ("entity", "category", "desc", "src", "dst", "desc", "strength"), ("nodes", "edges")),
-    "JSON from to": _json(lambda g: g, ("label", "class", "details", "from", "to", "reason", "score"), ("nodes", "relations")),
-    "JSON node1": _json(lambda g: g, ("id", "type", "text", "node1", "node2", "relation", "importance"), ("vertices", "links")),
-    "JSON Spanish": _json(lambda g: g, ("nombre", "tipo", "descripción", "origen", "destino", "descripción", "fuerza"), ("entidades", "relaciones")),
-    "JSON German": _json(lambda g: g, ("Name", "Typ", "Beschreibung", "Quelle", "Ziel", "Beschreibung", "Stärke"), ("Entitäten", "Beziehungen")),
-    "JSON French": _json(lambda g: g, ("nom", "type", "description", "source", "cible", "description", "force"), ("entités", "relations")),
-    "JSON Chinese": _json(lambda g: g, ("名称", "类型", "描述", "源实体", "目标实体", "描述", "强度"), ("实体", "关系")),
-    "JSON Japanese": _json(lambda g: g, ("名前", "種類", "説明", "ソース", "ターゲット", "説明", "強度"), ("エンティティ", "関係")),
-    "JSON Russian": _json(lambda g: g, ("имя", "тип", "описание", "источник", "цель", "описание", "вес"), ("сущности", "связи")),
+    "JSON src dst": _json(
+        lambda g: g, ("entity", "category", "desc", "src", "dst", "desc", "strength"), ("nodes", "edges")
+    ),
+    "JSON from to": _json(
+        lambda g: g, ("label", "class", "details", "from", "to", "reason", "score"), ("nodes", "relations")
+    ),
+    "JSON node1": _json(
+        lambda g: g, ("id", "type", "text", "node1", "node2", "relation", "importance"), ("vertices", "links")
+    ),
+    "JSON Spanish": _json(
+        lambda g: g,
+        ("nombre", "tipo", "descripción", "origen", "destino", "descripción", "fuerza"),
+        ("entidades", "relaciones"),
+    ),
+    "JSON German": _json(
+        lambda g: g,
+        ("Name", "Typ", "Beschreibung", "Quelle", "Ziel", "Beschreibung", "Stärke"),
+        ("Entitäten", "Beziehungen"),
+    ),
+    "JSON French": _json(
+        lambda g: g, ("nom", "type", "description", "source", "cible", "description", "force"), ("entités", "relations")
+    ),
+    "JSON Chinese": _json(
+        lambda g: g, ("名称", "类型", "描述", "源实体", "目标实体", "描述", "强度"), ("实体", "关系")
+    ),
+    "JSON Japanese": _json(
+        lambda g: g, ("名前", "種類", "説明", "ソース", "ターゲット", "説明", "強度"), ("エンティティ", "関係")
+    ),
+    "JSON Russian": _json(
+        lambda g: g, ("имя", "тип", "описание", "источник", "цель", "описание", "вес"), ("сущности", "связи")
+    ),
     "JSON in a graph": _json(lambda g: {"graph": g}),
     "JSON in two wraps": _json(lambda g: {"result": {"data": g}}),
     "JSON in lists": _json(lambda g: [{"entities": g["entities"]}, {"relationships": g["relationships"]}]),
     "JSON two objects": _again(
         lambda rs: "Entities:\n{}\n\nRelationships:\n{}".format(
-            json.dumps({"entities": _graph(rs, _PLAIN)["entities"]}), json.dumps({"relationships": _graph(rs, _PLAIN)["relationships"]})
+            json.dumps({"entities": _graph(rs, _PLAIN)["entities"]}),
+            json.dumps({"relationships": _graph(rs, _PLAIN)["relationships"]}),
         )
     ),
     "JSON two fences": _again(
         lambda rs: "```json\n{}\n```\n```json\n{}\n```".format(
-            json.dumps({"entities": _graph(rs, _PLAIN)["entities"]}), json.dumps({"relationships": _graph(rs, _PLAIN)["relationships"]})
+            json.dumps({"entities": _graph(rs, _PLAIN)["entities"]}),
+            json.dumps({"relationships": _graph(rs, _PLAIN)["relationships"]}),
         )
     ),
     "JSON two lists": _again(
@@ -421,22 +583,46 @@ OF_TUPLES: dict[str, Spoil] = {
     "JSON flat list": _again(lambda rs: json.dumps(_flat(rs), ensure_ascii=False)),
     "JSON lines": _again(lambda rs: "\n".join(json.dumps(x, ensure_ascii=False) for x in _flat(rs))),
     "JSON lines without kinds": _again(
-        lambda rs: "\n".join(json.dumps({k: v for k, v in x.items() if k != "record"}, ensure_ascii=False) for x in _flat(rs))
+        lambda rs: "\n".join(
+            json.dumps({k: v for k, v in x.items() if k != "record"}, ensure_ascii=False) for x in _flat(rs)
+        )
     ),
-    "JSON object by kind": _again(lambda rs: "\n".join(json.dumps({k: dict(zip(_PLAIN[:3] if k == "entity" else _PLAIN[3:], f))}) for k, f in rs)),
+    "JSON object by kind": _again(
+        lambda rs: "\n".join(json.dumps({k: dict(zip(_PLAIN[:3] if k == "entity" else _PLAIN[3:], f))}) for k, f in rs)
+    ),
     "JSON entities by name": _json(
-        lambda g: {"entities": {e["name"]: {"type": e["type"], "description": e["description"]} for e in g["entities"]}, "relationships": g["relationships"]}
+        lambda g: {
+            "entities": {e["name"]: {"type": e["type"], "description": e["description"]} for e in g["entities"]},
+            "relationships": g["relationships"],
+        }
     ),
     "JSON records as arrays": _json(lambda g: {k: [list(x.values()) for x in v] for k, v in g.items()}),
     "JSON records as tuples": _again(
-        lambda rs: json.dumps({"entities": [f'("entity"<|>{"<|>".join(f)})' for k, f in rs if k == "entity"], "relationships": [f'("relationship"<|>{"<|>".join(f)})' for k, f in rs if k != "entity"]})
+        lambda rs: json.dumps(
+            {
+                "entities": [f'("entity"<|>{"<|>".join(f)})' for k, f in rs if k == "entity"],
+                "relationships": [f'("relationship"<|>{"<|>".join(f)})' for k, f in rs if k != "entity"],
+            }
+        )
     ),
     "JSON string of tuples": lambda text, chance: json.dumps({"output": text}),
     "JSON list of tuples": _again(lambda rs: json.dumps([f'("{k}"<|>{"<|>".join(f)})' for k, f in rs], indent=1)),
     "JSON string": lambda text, chance: json.dumps(text),
-    "JSON cut": lambda text, chance: (lambda t: t)(json.dumps(_graph(records_of(text), _PLAIN), indent=1).rstrip("}\n ]")),
+    "JSON cut": lambda text, chance: (lambda t: t)(
+        json.dumps(_graph(records_of(text), _PLAIN), indent=1).rstrip("}\n ]")
+    ),
     "JSON single quotes": _json(lambda g: g) and _again(lambda rs: repr(_graph(rs, _PLAIN))),
-    "JSON percent weights": _again(lambda rs: json.dumps({**(g := _graph(rs, _PLAIN)), "relationships": [{**r, "weight": f"{r['weight']:g}/10"} for r in g["relationships"] if isinstance(r["weight"], float)] + [r for r in g["relationships"] if not isinstance(r["weight"], float)]})),
+    "JSON percent weights": _again(
+        lambda rs: json.dumps(
+            {
+                **(g := _graph(rs, _PLAIN)),
+                "relationships": [
+                    {**r, "weight": f"{r['weight']:g}/10"} for r in g["relationships"] if isinstance(r["weight"], float)
+                ]
+                + [r for r in g["relationships"] if not isinstance(r["weight"], float)],
+            }
+        )
+    ),
     "NUL bytes": lambda text, chance: text.replace(" ", "\x00 ", 30),
     "lone surrogates": lambda text, chance: text.replace("\n##\n", "\ud800\n##\n").replace('("', '\udfff("', 3),
     "replacement characters": lambda text, chance: text.replace("\n##\n", "\ufffd\n##\n"),
@@ -450,17 +636,23 @@ OF_TUPLES: dict[str, Spoil] = {
     "HTML all": lambda text, chance: html.escape(text),
     "HTML twice": lambda text, chance: html.escape(html.escape(text)),
     "HTML paragraphs": _each(lambda n, k, f: f'<p>("{k}"<|>' + "<|>".join(f) + ")</p>"),
-    "HTML list": _again(lambda rs: "<ul>\n" + "\n".join(f'<li>("{k}"<|>' + "<|>".join(f) + ")</li>" for k, f in rs) + "\n</ul>"),
+    "HTML list": _again(
+        lambda rs: "<ul>\n" + "\n".join(f'<li>("{k}"<|>' + "<|>".join(f) + ")</li>" for k, f in rs) + "\n</ul>"
+    ),
     "HTML pre": lambda text, chance: f"<pre><code>{html.escape(text)}</code></pre>",
     "LaTeX": lambda text, chance: text.replace("<|>", "$<|>$"),
     "code points": lambda text, chance: text.replace("<", "\\u003c").replace(">", "\\u003e"),
     "nested fences": lambda text, chance: f"````markdown\n```text\n{text}\n```\n````",
     "tilde fences": lambda text, chance: f"~~~\n{text}\n~~~",
-    "two fences": lambda text, chance: (lambda h: "```\n" + "##".join(h[: len(h) // 2]) + "\n```\nand\n```\n" + "##".join(h[len(h) // 2 :]) + "\n```")(text.split("##")),
+    "two fences": lambda text, chance: (
+        lambda h: "```\n" + "##".join(h[: len(h) // 2]) + "\n```\nand\n```\n" + "##".join(h[len(h) // 2 :]) + "\n```"
+    )(text.split("##")),
     "thinking unfinished before": lambda text, chance: f"</think>\n{text}",
     "thinking twice": lambda text, chance: f"<think>a</think>\n<think>b</think>\n{text}",
     "thinking in Chinese": lambda text, chance: f"<思考>好的</思考>\n{text}",
-    "thinking harmony": lambda text, chance: f"<|channel|>analysis<|message|>We list them.<|end|><|start|>assistant<|channel|>final<|message|>{text}",
+    "thinking harmony": lambda text, chance: (
+        f"<|channel|>analysis<|message|>We list them.<|end|><|start|>assistant<|channel|>final<|message|>{text}"
+    ),
     "thinking reflection": lambda text, chance: f"<reflection>ok</reflection>\n{text}",
     "thinking brackets": lambda text, chance: f"[THINK]The text says so.[/THINK]\n{text}",
     "thinking seed": lambda text, chance: f"<seed:think>The text says so.</seed:think>{text}",
@@ -473,7 +665,9 @@ OF_TUPLES: dict[str, Spoil] = {
     "long line": lambda text, chance: text.replace("\n", " ") + " " * 20_000,
     "loop": _loop,
     "no space at all": lambda text, chance: re.sub(r"\s*\n\s*", "", text),
-    "line breaks in fields": lambda text, chance: re.sub(r"(?<=\w) (?=\w+ \w+[ .])", lambda m: chance.choice(" \n"), text),
+    "line breaks in fields": lambda text, chance: re.sub(
+        r"(?<=\w) (?=\w+ \w+[ .])", lambda m: chance.choice(" \n"), text
+    ),
     "line per field": lambda text, chance: text.replace("<|>", "<|>\n"),
     "line before delimiter": lambda text, chance: text.replace("<|>", "\n<|>"),
     "blank line per field": lambda text, chance: text.replace("<|>", "<|>\n\n"),
@@ -488,7 +682,11 @@ OF_TUPLES: dict[str, Spoil] = {
     "spaces in brackets": lambda text, chance: text.replace('("', '(  "').replace(")\n", "  )\n"),
     "backslash brackets": lambda text, chance: text.replace('("', '\\("').replace(")\n", "\\)\n"),
     "quote round record": _each(lambda n, k, f: f'"({k}<|>' + "<|>".join(f) + ')"', ",\n"),
-    "trailing comment": lambda text, chance: text + "\n\nNote: (1) some entities were merged; (2) strengths are estimates.",
+    "trailing comment": lambda text, chance: (
+        text + "\n\nNote: (1) some entities were merged; (2) strengths are estimates."
+    ),
     "leading summary": lambda text, chance: "The text (a story) has entities | relationships. I list them:\n\n" + text,
-    "half Chinese": lambda text, chance: text.replace("(", "（").replace(")", "）").replace('"', "＂").replace("<|>", "＜｜＞").replace("##", "＃＃"),
+    "half Chinese": lambda text, chance: (
+        text.replace("(", "（").replace(")", "）").replace('"', "＂").replace("<|>", "＜｜＞").replace("##", "＃＃")
+    ),
 }
