@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,6 +165,9 @@ _OF_FINDING: Words = {
 }  # fmt: skip
 
 
+_NUMBERED = re.compile(r"(?:\w{1,12}\W?)?\d{1,3}")
+
+
 @dataclass(frozen=True)
 class Finding:
     """One finding: what was found in a sentence, and the explanation with its citations."""
@@ -271,7 +275,7 @@ def _list(value: Any) -> list[Any]:
         if with_keys(value, _OF_FINDING).keys() & _OF_FINDING.keys():
             return [value]
         texts = len(value) > 0 and all(isinstance(v, str) for v in value.values())
-        named = any(len(k) > len("finding 100") for k in value)
+        named = not any(_NUMBERED.fullmatch(k) for k in value)
         return [[k, v] for k, v in value.items()] if texts and named else list(value.values())
     if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:  # the list as a string of JSON
         for inner in json_values(value, partial=True):

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (answers as they come)
 """Answers in other grammars than the one that was asked for: what a lenient reader finds is found, and no more."""
 
 from __future__ import annotations
@@ -5,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -133,8 +135,6 @@ def test_the_time_is_in_proportion_to_the_size(piece: str, before: str) -> None:
     text = before + piece * (40_000 // len(piece))
     start = time.process_time()
     for read in (read_answer, parse_report, parse_points):
-        try:
+        with suppress(ValueError):
             read(text)
-        except ValueError:
-            pass
     assert time.process_time() - start < 8

@@ -588,7 +588,9 @@ OF_TUPLES: dict[str, Spoil] = {
         )
     ),
     "JSON object by kind": _again(
-        lambda rs: "\n".join(json.dumps({k: dict(zip(_PLAIN[:3] if k == "entity" else _PLAIN[3:], f))}) for k, f in rs)
+        lambda rs: "\n".join(
+            json.dumps({k: dict(zip(_PLAIN[:3] if k == "entity" else _PLAIN[3:], f, strict=True))}) for k, f in rs
+        )
     ),
     "JSON entities by name": _json(
         lambda g: {
