@@ -26,7 +26,8 @@ _FULL_WIDTH_WORD = re.compile(r"[Ａ-Ｚａ-ｚ]{4,}")
 _FROM_FULL_WIDTH = {code + 0xFEE0: chr(code) for code in (*range(65, 91), *range(97, 123))}
 #: What stands before the kind of a record: the beginning of a line, a bracket, a quote.
 _BEFORE = re.compile(
-    rf"(?:(?P<open>[{re.escape(_OPENING)}]\s*)?[{QUOTES}{{\[<]{{1,3}}\s?|(?P<bare>[{re.escape(_OPENING)}]\s*)|(?P<line>(?:^|\n|##)[ \t\-*•+>\d.、)#]*))$"
+    rf"(?:(?P<open>[{re.escape(_OPENING)}]\s*)?[{QUOTES}{{\[<]{{1,3}}\s?|(?P<bare>[{re.escape(_OPENING)}]\s*)|"
+    r"(?P<line>(?:^|\n|##)[ \t\-*•+>\d.、)#]*))$"
 )
 _NAMED_MARK = r"[<＜\[{{《〈]{{1,2}}\s?[|｜]?\s?(?:tuple|field|tab|sep|delim|I|l|T)\w*\s?[|｜]?\s?[>＞\]}}》〉]{{1,2}}"
 _AFTER = re.compile(

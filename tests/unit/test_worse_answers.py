@@ -56,10 +56,8 @@ def test_a_worse_extraction_is_read(name: str, good: list[str]) -> None:
     ],
 )
 def test_prose_and_programs_give_no_records(prose: str) -> None:
-    try:
-        assert not read_answer(prose)
-    except ValueError as error:
-        assert "expected" in str(error)
+    with pytest.raises(ValueError, match="expected"):
+        read_answer(prose)
 
 
 def test_an_object_of_which_nothing_can_be_read_is_no_honest_nothing() -> None:
