@@ -211,6 +211,7 @@ def parse_json(answer: str, *, partial: bool = False) -> GraphAnswer:
 def _from_schema(value: Mapping[str, Any]) -> GraphAnswer:
     """The records of an object with the keys that are asked for."""
     found = GraphAnswer(ended=True)
+    found.dropped.update("no list of records" for key in _KEYS if not isinstance(value.get(key) or [], list))
     for item in _items(value.get("entities")):
         name, type_, description = (_text(item, keys) for keys in (_NAME, _TYPE, _DESCRIPTION))
         _add_entity(found, name, type_, description)

@@ -160,9 +160,45 @@ _WORDS: Words = {
     ],
 }
 _OF_FINDING: Words = {
-    "summary": ["title", "finding", "heading", "insight", "name", "executive_summary", "overview", "摘要", "标题", "要約", "タイトル", "Zusammenfassung", "Titel", "resumen", "título", "résumé", "titre", "резюме", "заголовок"],
-    "explanation": ["description", "details", "detail", "text", "content", "explanation_text", "解释", "说明", "解釋", "説明", "Erklärung", "Erläuterung", "explicación", "explication", "объяснение"],
-}  # fmt: skip
+    "summary": [
+        "title",
+        "finding",
+        "heading",
+        "insight",
+        "name",
+        "executive_summary",
+        "overview",
+        "摘要",
+        "标题",
+        "要約",
+        "タイトル",
+        "Zusammenfassung",
+        "Titel",
+        "resumen",
+        "título",
+        "résumé",
+        "titre",
+        "резюме",
+        "заголовок",
+    ],
+    "explanation": [
+        "description",
+        "details",
+        "detail",
+        "text",
+        "content",
+        "explanation_text",
+        "解释",
+        "说明",
+        "解釋",
+        "説明",
+        "Erklärung",
+        "Erläuterung",
+        "explicación",
+        "explication",
+        "объяснение",
+    ],
+}
 
 
 _NUMBERED = re.compile(r"(?:\w{1,12}\W?)?\d{1,3}")
