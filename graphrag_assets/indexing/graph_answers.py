@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from graphrag_assets.indexing.listings import read_listing
+from graphrag_assets.indexing.record_items import records_in
 from graphrag_assets.indexing.tuples import DELIMITER, Record, clean_field, read_graph_records, read_weight
-from graphrag_assets.text.json_answers import CutError, is_json, parse_json_object
+from graphrag_assets.text.json_answers import CutError, is_json, json_values, parse_json_object
 from graphrag_assets.text.names import canonical_title, clean_name, is_named_in
+from graphrag_assets.text.reasoning import strip_reasoning
+from graphrag_assets.text.record_words import role
 from graphrag_assets.text.refusals import RefusalError, is_refusal, is_short, says_nothing_found
 
 #: Strength of a relationship that states none.
@@ -104,6 +108,7 @@ _NEGATION = re.compile(
     r".{0,30}(?:没有|无|未提及)(?:直接|明确)?(?:的)?(?:关系|联系|关联).{0,20}",
     re.IGNORECASE,
 )
+_LABELLED = re.compile(r"[\"'*]{0,2}(?P<label>[^\W\d]\w*(?: \w+)?)[\"'*]{0,2}\s*[:=：]\s*[\"'*]{0,2}(?=\S)")
 _EXAMPLE_NAME = re.compile(r'"(?:name|source|target)"\s*:\s*"([^"]+)"')
 
 
@@ -184,8 +189,29 @@ def parse_json(answer: str, *, partial: bool = False) -> GraphAnswer:
     Raises:
         ValueError: The answer holds no object with entities or relationships, or it was cut.
     """
-    value = parse_json_object(answer, _KEYS, partial=partial)
+    try:
+        found = _from_schema(parse_json_object(answer, _KEYS, partial=partial))
+    except CutError:
+        raise
+    except ValueError:
+        found = _from_values(answer, partial)
+        if not found:
+            raise
+        return found
+    if found.dropped or not (found.entities and found.relationships) or not is_json(answer):
+        other = _from_values(answer, partial)
+        found = other if _size(other) > _size(found) else found
+    if found.dropped and not found:
+        raise ValueError(
+            "no item of the answer can be read; expected entities and relationships as the schema has them"
+        )
+    return found
+
+
+def _from_schema(value: Mapping[str, Any]) -> GraphAnswer:
+    """The records of an object with the keys that are asked for."""
     found = GraphAnswer(ended=True)
+    found.dropped.update("no list of records" for key in _KEYS if not isinstance(value.get(key) or [], list))
     for item in _items(value.get("entities")):
         name, type_, description = (_text(item, keys) for keys in (_NAME, _TYPE, _DESCRIPTION))
         _add_entity(found, name, type_, description)
@@ -193,6 +219,27 @@ def parse_json(answer: str, *, partial: bool = False) -> GraphAnswer:
         weight = read_weight(_text(item, _WEIGHT))
         _add_relationship(found, _text(item, _SOURCE), _text(item, _TARGET), _text(item, _DESCRIPTION), weight)
     return found
+
+
+def _from_values(answer: str, partial: bool) -> GraphAnswer:
+    """The records of all JSON in an answer, whatever its shape; of two whole graphs the later one."""
+    values = [list(records_in(value)) for value in json_values(answer, partial=partial)]
+    whole = [records for records in values if len({record.kind for record in records}) > 1]
+    return _of_records(whole[-1] if len(whole) > 1 else [r for records in values for r in records])
+
+
+def _of_records(records: Iterable[Record]) -> GraphAnswer:
+    found = GraphAnswer(ended=True)
+    for record in dict.fromkeys(records):
+        if record.kind == "entity":
+            _add_entity(found, *_entity_fields(record))
+        else:
+            _add_relationship(found, *_relationship_fields(record))
+    return found
+
+
+def _size(answer: GraphAnswer) -> int:
+    return len(answer.entities) + len(answer.relationships)
 
 
 def read_answer(answer: str) -> GraphAnswer:
@@ -205,20 +252,13 @@ def read_answer(answer: str) -> GraphAnswer:
         ValueError: The answer is empty, holds no record and does not say that there is none, or was cut.
     """
     found = parse_tuples(answer)
+    if not (found.entities and found.relationships):
+        found = _in_another_form(answer, found)
     if found.cut:
         raise ValueError("the answer breaks off inside a record; expected all records, then the end mark")
     if found or (found.ended and is_short(answer)):
-        found.mended = bool(found) and not _EXACT.fullmatch(answer)
+        found.mended = found.mended or (bool(found) and not _EXACT.fullmatch(answer))
         return found
-    try:
-        found = parse_json(answer)
-        found.mended = not is_json(answer)
-        return found
-    except CutError:
-        if '"entities"' in answer:
-            raise
-    except ValueError:
-        pass
     if not answer.strip():
         raise ValueError("the answer is empty; expected records, or the end mark alone when there are none")
     if is_refusal(answer):
@@ -226,6 +266,27 @@ def read_answer(answer: str) -> GraphAnswer:
     if says_nothing_found(answer):
         return found
     raise ValueError("the answer holds no record; expected records, or the end mark alone when there are none")
+
+
+def _in_another_form(answer: str, found: GraphAnswer) -> GraphAnswer:
+    """What an answer holds as JSON or as a listing, where that is more than its tuples.
+
+    Raises:
+        CutError: It is JSON, and was cut.
+    """
+    try:
+        other = parse_json(answer)
+        other.mended = not is_json(answer)
+    except CutError:
+        if not found and '"entities"' in answer:
+            raise
+        other = GraphAnswer()
+    except ValueError:
+        other = GraphAnswer()
+    if not found and not other and not other.ended:
+        other = _of_records(read_listing(strip_reasoning(answer)))
+        other.ended, other.mended = bool(other), True
+    return other if _size(other) > _size(found) or (other.ended and not found) else found
 
 
 def salvage(answer: str) -> GraphAnswer | None:
@@ -283,15 +344,25 @@ def _titles(answer: GraphAnswer) -> set[str]:
 
 
 def _entity_fields(record: Record) -> tuple[str, str, str]:
-    name, *rest = record.fields
+    name, *rest = _without_labels(record.fields, ("name", "type", "description"))
     rest = rest or [""]
     if len(rest) == 1 and (len(rest[0]) > MAX_TYPE or len(rest[0].split()) > 3):  # the type was left out
         rest = ["", *rest]
     return name, rest[0], " ".join(part for part in rest[1:] if part)
 
 
+def _without_labels(fields: Sequence[str], parts: Sequence[str]) -> tuple[str, ...]:
+    """Fields without the names of the format that a model wrote before them: entity_name: SCROOGE."""
+    found = [_LABELLED.match(field) for field in fields]
+    if not found[0] or role(found[0]["label"]) != parts[0]:
+        return tuple(fields)
+    labelled = zip(fields, found, (*parts, *[""] * len(fields)), strict=False)
+    return tuple(field[m.end() :] if m and role(m["label"]) == part else field for field, m, part in labelled)
+
+
 def _relationship_fields(record: Record) -> tuple[str, str, str, float | None]:
-    source, target, *rest = (*record.fields, "")[: max(2, len(record.fields))]
+    fields = _without_labels(record.fields, ("source", "target", "description"))
+    source, target, *rest = (*fields, "")[: max(2, len(fields))]
     while len(rest) > 1 and not rest[-1]:  # a stray delimiter before the closing bracket
         rest.pop()
     weight = read_weight(rest[-1]) if len(rest) > 1 else None

@@ -12,17 +12,22 @@ beginning (claims), by bracket or line.
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from graphrag_assets.indexing.odd_tuples import rewritten
 from graphrag_assets.text.names import clean_text, strip_quotes
 from graphrag_assets.text.patterns import beginning_with
 from graphrag_assets.text.reasoning import strip_reasoning
 
 #: Delimiter between fields, in all the forms in which models write it.
-DELIMITER = r"(?:<\s*[|｜¦]{1,2}\s*>(?:\s*[|｜])?|<\s*\|\s*#\s*\|?\s*>|＜\s*[|｜]\s*＞|\{tuple_delimiter\})"
+DELIMITER = (
+    r"(?:<{1,2}-?/?\s*[|｜¦│丨ǀ]{1,4}\s*/?-?>{1,2}(?:\s*[|｜])?|<\s*\|\s*[#/\w]{1,20}\s*\|?\s*>|[＜《〈]\s*[|｜]\s*[＞》〉]|"
+    r"[\[{(][|｜][\]})]|[<{\[]{1,2}\|?(?:tuple|TUPLE)_(?:delimiter|DELIMITER)\|?[>}\]]{1,2})"
+)
 #: Weaker forms, which count only where a record uses them right after its kind.
 _WEAK_DELIMITER = r"[|｜]"
 #: Other marks that models write throughout an answer instead of the delimiter; longer ones before those in them.
@@ -52,7 +57,7 @@ _RECORD_START = re.compile(
     beginning_with(
         rf"(（\[【{{<{_QUOTE_SIGNS}er实关",
         rf"(?P<open>[(（\[【{{<]\s*)?(?:(?P<quoted>{_QUOTE}{{1,4}})\s?)?(?P<kind>entity|relationship|relation|实体|关系)\s?"
-        rf"{_QUOTE}{{0,4}}\s*"
+        rf"{_QUOTE}{{0,4}}\s*[:：]?\s?"
         rf"(?P<delimiter>{DELIMITER}|{_WEAK_DELIMITER})",
     ),
     re.IGNORECASE,
@@ -66,12 +71,36 @@ _STRUCTURE = re.compile(
 )
 _NUMBER_AFTER_SEPARATOR = re.compile(r"#{2,}[ *]*(\d+(?:\.\d+)?)\s*[)）>\]]")
 _CLOSED = re.compile(r"(?:[)）\]】]|(?<!\|)>)[\s'`*_]*$")
-_AFTER_CLOSING = re.compile(r"[ \t\r\"'`*_,;.。；]*(?:\n|$|##|\{record_delimiter\}|[(（\[])")
+_AFTER_CLOSING = re.compile(
+    r"[ \t\r\"'`*_,;.。；、،؛…|&]*(?:\n|$|##|[{<]record|[(（\[]|</|\\n|<-|//|#|--|<!--)", re.IGNORECASE
+)
+#: Words that a model puts between records.
+_TAIL = re.compile(r"[^\d<>|]{0,24}")
 
 _ESCAPED = re.compile(r"\\([<|>#\"'()\[\]*_`])")
+_HTML = re.compile(r"&(?:lt|gt|quot|amp|vert|#\d{1,5}|#x[0-9a-fA-F]{1,4});")
+_CODE_POINT = re.compile(r"\\u(00[2-7][0-9a-fA-F])")
+_ESCAPED_LINE = re.compile(r"(?:\\r)?\\n(?=\s*(?:[(（\[\"#<]|\\n|$))|(?<=[)）\]#])(?:\\r)?\\n")
+# Signs that nobody sees, beside what makes up the grammar; elsewhere they may belong to a script.
+_UNSEEN = "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffd]"
+_INVISIBLE = re.compile(rf"(?<!{_UNSEEN}){_UNSEEN}++(?=[(（\"<|>)#\n])|(?<=[(（\"<|>)#\n]){_UNSEEN}++")
+_DOUBLED = re.compile(r"<\|>\s?<\|>")
+_NEXT_BULLET = re.compile(r"\n[ \t]*(?:\d{1,4}[.)、]|[-*•+>]|#\d{1,4})[ \t]*\Z")
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _COMMA = re.compile(r"<\|>,(?= ?[\"“])")
 _LONE_SIGN = re.compile(r"(?<=[)）\]])[ \t]*\n?[ \t]*#[ \t]*\n?[ \t]*(?=[(（\[][\"“'*]?[a-z实关])", re.IGNORECASE)
+
+_DECIMAL = re.compile("[,٫．]")
+_NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+_IN_WORDS = {word: float(number) for number, word in enumerate(_NUMBERS)}
+# Text may stand before the number where a colon, a dash or a bracket sets it apart, and after it.
+_WEIGHT = re.compile(
+    r"(?:[^\W\d]{1,20}(?:[ _][^\W\d]{1,20}){0,3}\s*(?:[:：=(]|- | of )\s*|[a-z_ ]{0,40}(?:strength|weight|score)\s*)?"
+    rf"\+?(\d{{1,7}}(?:[.,٫．]\d+)?(?:e0)?|{'|'.join(_NUMBERS)})"
+    r"(?:\s*(?:/|out of|of|von|sur|de|из)\s*\d+)?\s*(?:分|点|⭐|★|points?|pts?)?\s*"
+    r"(?:\([^()]{0,60}\)?|[-–—:：][^\d\n]{0,60}|\))?\.?",
+    re.IGNORECASE,
+)
 
 # An opened bracket and at most the kind of a record after it: )##("relat
 _TORN = re.compile(rf"[(（]\s*{_QUOTE}?[a-zA-Z]{{0,13}}{_QUOTE}?\s*(?:<[|｜]?)?\s*\Z")
@@ -125,12 +154,19 @@ def read_graph_records(answer: str) -> Records:
         answer: Raw answer of a model; one answer at a time, since glued answers hide where one ends.
     """
     text, ended = _prepare(answer)
-    starts = [match for match in _RECORD_START.finditer(text) if _is_start(text, match)]
+    starts = _starts(text)
+    # An answer holds records of both kinds as a rule: where one is missing, it may be written in another way.
+    if len({match["kind"][:1].lower() for match in starts}) < 2 and (odd := rewritten(text)) is not None:
+        others = _starts(odd)
+        if len(others) > len(starts):
+            text, starts = odd, others
     ends = [*(match.start() for match in starts[1:]), len(text)][: len(starts)]
     records = []
     for match, end in zip(starts, ends, strict=True):
         weak = not _SPLIT.fullmatch(match["delimiter"].strip())
         body, whole = _body(text[match.end() : end], bracketed=bool(match["open"]), last=end == len(text))
+        if end < len(text) and not match["open"]:
+            body = _NEXT_BULLET.sub("", body)
         fields = (_SPLIT_WEAK if weak else _SPLIT).split(body if weak else _BROKEN_DELIMITER.sub("<|>", body))
         records.append(Record(_KINDS[match["kind"].lower()], tuple(clean_field(field) for field in fields), whole))
     return Records(tuple(records), ended, bool(_TORN.search(text)))
@@ -177,16 +213,15 @@ _clean_short = lru_cache(maxsize=4096)(_clean)
 def read_weight(field: str) -> float | None:
     """The strength that a field states; None when the field is no strength but text.
 
-    Reads ``8``, ``8.5``, ``"8"``, ``8/10``, ``strength: 8``, ``8 (strong)``. Negative and non-finite numbers and such
-    beyond any scale are not strengths.
+    Reads ``8``, ``8.5``, ``"8"``, ``8/10``, ``strength: 8``, ``8 (strong)``, ``eight``, digits of other scripts. Negative
+    and non-finite numbers and such beyond any scale are not strengths.
     """
-    match = re.fullmatch(
-        r"(?:[a-z_ ]{0,40}(?:strength|weight|score)\s*[:=]?\s*)?\+?(\d{1,7}(?:[.,]\d+)?)"
-        r"(?:\s*(?:/|out of|of|von|sur|de|из)\s*\d+)?(?:\s*\([^()]{0,40}\)?)?\.?",
-        clean_field(field).strip("*<>()（）[]【】{} \"'`,，;；。"),
-        re.IGNORECASE,
-    )
-    return float(match.group(1).replace(",", ".")) if match else None
+    text = clean_field(field).strip("*<>()（）[]【】{} \"'`,，;；。$\\~≈")
+    match = _WEIGHT.fullmatch(text)
+    if match is None:
+        return _IN_WORDS.get(text.lower())
+    number = match.group(1)
+    return float(_DECIMAL.sub(".", number)) if number[0].isdigit() else _IN_WORDS[number.lower()]
 
 
 def _prepare(answer: str) -> tuple[str, bool]:
@@ -200,10 +235,18 @@ def _prepare(answer: str) -> tuple[str, bool]:
 
 def _unescaped(text: str) -> str:
     """The answer as it was meant, where it was written for HTML, Markdown or a string of a program."""
-    if "&lt;" in text or "&quot;" in text or "&#" in text:
-        text = html.unescape(text)
+    for _ in range(2):
+        if text.startswith('"') and text.endswith('"') and "\\" in text:
+            text = _out_of_string(text)
+        if _HTML.search(text):
+            text = html.unescape(text)
     if "\\" in text:
-        text = _ESCAPED.sub(r"\1", text)
+        text = _CODE_POINT.sub(lambda m: chr(int(m.group(1), 16)), text)
+        text = _ESCAPED_LINE.sub("\n", _ESCAPED.sub(r"\1", text))
+    if not text.isascii():
+        text = _INVISIBLE.sub("", text)
+    if _DOUBLED.search(text) and 2 * len(_DOUBLED.findall(text)) >= 0.8 * text.count("<|>"):
+        text = _DOUBLED.sub("<|>", text)
     if "<br" in text:
         text = _BREAK.sub("\n", text)
     if "＃＃" in text:
@@ -212,6 +255,15 @@ def _unescaped(text: str) -> str:
         always = commas > 1 and commas * 5 >= text.count("<|>") * 4
         text = text.replace("<|>,", "<|>") if always else _COMMA.sub("<|>", text)
     return _LONE_SIGN.sub("##", text) if "#" in text else text
+
+
+def _out_of_string(text: str) -> str:
+    """What a string of JSON holds; the text itself where it is none."""
+    try:
+        held = json.loads(text, strict=False)
+    except ValueError:
+        return text
+    return held.strip() if isinstance(held, str) else text
 
 
 def _with_delimiters(text: str) -> str:
@@ -224,6 +276,11 @@ def _with_delimiters(text: str) -> str:
         if kinds or in_lines >= _CLAIM_DELIMITERS:
             return text.replace(mark, "<|>")
     return text
+
+
+def _starts(text: str) -> list[re.Match[str]]:
+    """Where records begin."""
+    return [match for match in _RECORD_START.finditer(text) if _is_start(text, match)]
 
 
 def _is_start(text: str, match: re.Match[str]) -> bool:
@@ -249,7 +306,7 @@ def _body(text: str, *, bracketed: bool, last: bool) -> tuple[str, bool]:
         if sign in "(（[【":
             depth += 1
         elif sign in ")）]】":
-            if depth == 0 and _AFTER_CLOSING.match(text, match.end()):
+            if depth == 0 and (_AFTER_CLOSING.match(text, match.end()) or _TAIL.fullmatch(text, match.end())):
                 return _with_number(text[: match.start()], text, match.end()), True
             depth = max(0, depth - 1)
         elif sign.startswith(("#", "{", "；")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,58 @@ from graphrag_assets.llm.budget import BudgetReached
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.plain import plain_text
-from graphrag_assets.text.json_answers import parse_json_object
+from graphrag_assets.text.answer_objects import Words, find_object
 from graphrag_assets.text.numbers import read_score
 
 T = TypeVar("T")
+
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)、])\s+")
+#: Other words for the keys of a DRIFT step.
+_ANSWER = [
+    "response",
+    "intermediate_answer",
+    "answer",
+    "intermediate_response",
+    "text",
+    "result",
+    "回答",
+    "答案",
+    "回答文",
+    "Antwort",
+    "respuesta",
+    "réponse",
+    "ответ",
+]
+_STEP: Words = {
+    "score": [
+        "rating",
+        "relevance_score",
+        "relevance",
+        "confidence",
+        "分数",
+        "评分",
+        "スコア",
+        "Punktzahl",
+        "puntuación",
+        "оценка",
+    ],
+    "follow_up_queries": [
+        "follow_ups",
+        "followups",
+        "followup_queries",
+        "follow_up_questions",
+        "followup_questions",
+        "next_questions",
+        "queries",
+        "questions",
+        "后续问题",
+        "追问",
+        "フォローアップの質問",
+        "Folgefragen",
+        "preguntas_de_seguimiento",
+        "questions_de_suivi",
+    ],
+}
 
 TIMED_OUT = "the deadline passed before the model answered"
 
@@ -151,18 +200,27 @@ def parse_step(text: str, answer_key: str) -> StepAnswer:
     Raises:
         ValueError: No JSON object with an answer and a score.
     """
-    found = parse_json_object(text)
+    found = find_object(text, {answer_key: _ANSWER, **_STEP})
     answer = found.get(answer_key)
+    if isinstance(answer, list) and all(isinstance(part, str) for part in answer):
+        answer = "\n\n".join(answer)
     if not isinstance(answer, str):
         raise ValueError(f'expected a JSON object with the text "{answer_key}"')
     follow_ups = found.get("follow_up_queries")
-    questions = (
-        [q.strip() for q in follow_ups if isinstance(q, str) and q.strip()] if isinstance(follow_ups, list) else []
-    )
+    questions = _questions(follow_ups)
     score = read_score(found.get("score"))
     if score is None:
         raise ValueError('expected a number from 0 to 100 as "score"')
     return StepAnswer(plain_text(answer) if answer.strip() else "", score, tuple(questions))
+
+
+def _questions(value: Any) -> list[str]:
+    """Questions out of a list of texts or of objects with a text, or out of text with one a line."""
+    if isinstance(value, str):
+        value = [_BULLET.sub("", line) for line in value.splitlines()]
+    items = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []
+    texts = [next(iter(item.values()), "") if isinstance(item, dict) else item for item in items]
+    return [text.strip() for text in texts if isinstance(text, str) and text.strip()]
 
 
 def step_schema(answer_key: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from graphrag_assets.query.context import TokenCounter
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.index import Index, integers
 from graphrag_assets.settings import GlobalSearchSettings
-from graphrag_assets.text.json_answers import parse_json_object
+from graphrag_assets.text.answer_objects import find_object
 from graphrag_assets.text.numbers import read_number
 from graphrag_assets.text.templates import render
 
@@ -91,7 +91,9 @@ def parse_rating(text: str) -> int:
     Raises:
         ValueError: It holds none from 0 to 5.
     """
-    rating = read_number(parse_json_object(text, ("rating",)).get("rating"))
+    rating = read_number(
+        find_object(text, {"rating": ("score", "relevance", "relevance_rating", "评分", "оценка")}).get("rating")
+    )
     if rating is None or not 0 <= rating <= HIGHEST:
         raise ValueError(f'expected a JSON object with a number from 0 to {HIGHEST} as "rating"')
     return round(rating)

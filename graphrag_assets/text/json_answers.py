@@ -18,27 +18,40 @@ from typing import Any
 
 from graphrag_assets.text.reasoning import strip_reasoning
 
-#: Objects that are tried in one answer. Prose holds few braces; the limit keeps hostile text from costing quadratic
-#: time.
-_MAX_CANDIDATES = 32
+#: Objects that never close which are tried in one answer. Prose holds few braces; the limit keeps hostile text from
+#: costing quadratic time.
+_MAX_UNCLOSED = 8
+#: Levels of brackets that may be open where a text ends: more is no JSON, and guessing what was meant is slow.
+_MAX_OPEN = 32
+#: Most characters times quotes of a text of which it is guessed what was meant, which takes so much time; the objects in
+#: a larger one are looked at one by one.
+_MOST_WORK = 10_000_000
+#: Characters behind a quote that tell whether it closes a string: blanks, a comma, the next quote.
+_LOOKED_AHEAD = 100
 
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
 _OBJECT_START = re.compile(r"[{｛](?=\s*(?:[\"'“”＂「}｝]|[A-Za-z_]\w*\s*[:：]|$))")
 
+_VALUE_START = re.compile(r"[{｛](?=\s*(?:[\"'“”＂「}｝]|[A-Za-z_]\w*\s*[:：]|$))|[\[［](?=\s*[\"'“\[{])")
+
 _STRING = r'"(?:[^"\\]|\\.)*+"'
-_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+#: A string that is passed over; one that never ends goes on to the end, so that none is looked for in it.
+_PASSED = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+_TRAILING_COMMA = re.compile(rf"({_PASSED})|,(?=\s*[}}\]])", re.DOTALL)
 _BARE_WORD = re.compile(
-    rf"({_STRING})|(?<![\w.])(NaN|[+-]?Infinity|nan|[+-]?inf|None|undefined|True|False)(?![\w.])", re.DOTALL
+    rf"({_PASSED})|(?<![\w.])(NaN|[+-]?Infinity|nan|[+-]?inf|None|undefined|True|False)(?![\w.])", re.DOTALL
 )
 _WORDS = {"True": "true", "False": "false"}
-_FULL_WIDTH = re.compile(rf"({_STRING})|([｛｝［］：，＂])", re.DOTALL)
+_FULL_WIDTH = re.compile(rf"({_PASSED})|([｛｝［］：，＂])", re.DOTALL)
 _ASCII = str.maketrans("｛｝［］：，＂", '{}[]:,"')
 # A single quote is structure where JSON punctuation touches it, else an apostrophe.
 _CLOSES = r"'(?=\s*(?:[:}\]]|,\s*['\"{\[\d-]))"
-_SINGLE_QUOTED = re.compile(rf"({_STRING})|(?<=[{{\[,:])(\s*)'((?:[^'\\]|\\.|(?!{_CLOSES})')*+){_CLOSES}", re.DOTALL)
+_SINGLE_QUOTED = re.compile(rf"({_PASSED})|(?<=[{{\[,:])(\s*)'((?:[^'\\]|\\.|(?!{_CLOSES})')*+){_CLOSES}", re.DOTALL)
 _MISSING_COLON = re.compile(rf"(?<=[{{,])(\s*+{_STRING})(?=\s*[\"{{\[\d])", re.DOTALL)
 _EQUALS = re.compile(rf"(?<=[{{,])(\s*+{_STRING})\s*=(?=\s*[\"{{\[\d-])", re.DOTALL)
 _SINGLE_KEY = re.compile(r"[{,]\s*'[A-Za-z_]\w*'\s*:")
+_QUOTE_PAIRS = ("«»", "「」", "『』", "‹›", "„“")
+_OTHER_QUOTES = re.compile(r"[{,]\s*([«「『‹„])\w+[»」』›“]\s*[:：]")
 _ESCAPED_LAYOUT = re.compile(r"[{\[,]\s*\\(?:n|\")")
 _UNOPENED_KEY = re.compile(r'^(\{\s*)([A-Za-z_]\w*"\s*:)')
 
@@ -66,7 +79,7 @@ def parse_json_object(
         CutError: The answer was cut, and the part is not wanted.
         ValueError: There is no such object.
     """
-    text = strip_reasoning(text)
+    text = strip_reasoning(text).replace("\x00", "")
     if not text:
         raise ValueError("the answer is empty; expected a JSON object")
     whole = _strict(text)
@@ -102,6 +115,35 @@ def parse_json_object(
     return _clean_object(best)
 
 
+def json_values(text: str, *, partial: bool = False) -> Iterator[Any]:
+    """All objects and lists of an answer, in their order; what stands in another one is part of that.
+
+    Args:
+        text: Answer of a model.
+        partial: Take what is complete of an answer that was cut.
+
+    Raises:
+        CutError: The last one was cut, and the part is not wanted.
+    """
+    text = strip_reasoning(text).replace("\x00", "")
+    whole = _strict(text)
+    while isinstance(whole, str):
+        text, whole = whole, _strict(whole)
+    if isinstance(whole, dict | list):
+        yield _clean(whole)
+        return
+    text = _unescaped(text)
+    position = unclosed = 0
+    while unclosed < _MAX_UNCLOSED and (start := _VALUE_START.search(text, position)) is not None:
+        end = _balanced_end(text, start.start())
+        value = _read(text[start.start() : end], partial)
+        if isinstance(value, dict | list):
+            yield _clean(value)
+        closed = value is not None or (end < len(text) and not _is_large(text[start.start() : end]))
+        unclosed += not closed
+        position = end if closed else start.end()
+
+
 def is_json(text: str) -> bool:
     """Whether an answer is JSON and nothing else."""
     return _strict(text) is not None
@@ -112,15 +154,14 @@ def _candidates(text: str) -> Iterator[str]:
     yield text
     for block in _FENCE.findall(text):
         yield block.strip()
-    position = 0
-    for _ in range(_MAX_CANDIDATES):
-        start = _OBJECT_START.search(text, position)
-        if start is None:
-            return
+    position = unclosed = 0
+    while unclosed < _MAX_UNCLOSED and (start := _OBJECT_START.search(text, position)) is not None:
         end = _balanced_end(text, start.start())
         yield text[start.start() : end]
         # An object that closes is done with; within one that never does, another may begin (a brace in the prose).
-        position = end if end < len(text) else start.end()
+        closed = end < len(text)
+        unclosed += not closed
+        position = end if closed else start.end()
 
 
 def _read(text: str, partial: bool) -> Any:
@@ -144,6 +185,9 @@ def _unescaped(text: str) -> str:
     """An object whose quotes or line ends were written for HTML or for a string of a program."""
     if '"' not in text and "&quot;" in text:
         text = html.unescape(text)
+    if '"' not in text and (quoted := _OTHER_QUOTES.search(text)):
+        pair = next(pair for pair in _QUOTE_PAIRS if quoted[1] in pair)
+        text = text.translate(dict.fromkeys(map(ord, pair), '"'))
     if _ESCAPED_LAYOUT.search(text):
         text = text.replace("\\n", "\n").replace('\\"', '"') if "{\\n" in text or '{\\"' in text else text
     return text
@@ -162,7 +206,9 @@ def _mend(text: str) -> str:
     text = _FULL_WIDTH.sub(lambda m: m.group(1) or m.group(2).translate(_ASCII), text)
     text = _UNOPENED_KEY.sub(r'\1"\2', text)
     if _SINGLE_KEY.search(text) or not re.search(r'[{\[,]\s*"', text):
-        text = _SINGLE_QUOTED.sub(_in_double_quotes, text)
+        # Behind the last quote that closes a string, each one that opens would be followed to the end.
+        last = max((found.end() for found in re.finditer(_CLOSES, text)), default=0)
+        text = _SINGLE_QUOTED.sub(_in_double_quotes, text[: last + _LOOKED_AHEAD]) + text[last + _LOOKED_AHEAD :]
     text = _EQUALS.sub(r"\1:", text)
     text = _MISSING_COLON.sub(r"\1:", text)
     text = _TRAILING_COMMA.sub(lambda m: m.group(1) or "", text)
@@ -221,7 +267,7 @@ def _close(text: str, partial: bool) -> str:
             stack.append("}" if sign == "{" else "]")
         elif stack and stack[-1] == sign:
             stack.pop()
-            safe = (position + 1, list(stack)) if len(stack) < _MAX_CANDIDATES else safe
+            safe = (position + 1, list(stack)) if len(stack) < _MAX_OPEN else safe
             if not stack:
                 return text[: position + 1]
         elif sign in stack:  # a bracket of another kind was forgotten
@@ -245,6 +291,9 @@ def _ends_with_key(text: str) -> bool:
 
 def _repair(text: str) -> Any:
     """Last resort: a library that guesses what was meant."""
+    too_deep = text.count("[") + text.count("{") - text.count("]") - text.count("}") > _MAX_OPEN
+    if too_deep or _is_large(text):
+        return None
     from json_repair import repair_json
 
     try:
@@ -252,6 +301,10 @@ def _repair(text: str) -> Any:
     except Exception:  # whatever a guess trips over, the text is not JSON
         return None
     return value if isinstance(value, dict | list) else None
+
+
+def _is_large(text: str) -> bool:
+    return len(text) * text.count('"') > _MOST_WORK
 
 
 def _from_list(value: list[Any], keys: Sequence[str], list_key: str | None) -> Any:

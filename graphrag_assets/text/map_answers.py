@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from graphrag_assets.text.json_answers import parse_json_object
+from graphrag_assets.text.answer_objects import Words, find_object, with_keys
+from graphrag_assets.text.json_answers import CutError, json_values
 from graphrag_assets.text.numbers import read_score
 from graphrag_assets.text.refusals import RefusalError, is_refusal
 
@@ -27,6 +29,89 @@ POINTS_SCHEMA: dict[str, Any] = {
     "required": ["points"],
     "additionalProperties": False,
 }
+
+
+_WORDS: Words = {
+    "points": [
+        "point",
+        "key_points",
+        "keypoints",
+        "main_points",
+        "list",
+        "answers",
+        "findings",
+        "results",
+        "要点",
+        "要點",
+        "关键点",
+        "關鍵點",
+        "观点",
+        "ポイント",
+        "要点リスト",
+        "Punkte",
+        "puntos",
+        "points_clés",
+        "pontos",
+        "punti",
+        "пункты",
+        "тезисы",
+        "포인트",
+        "النقاط",
+    ]
+}
+_OF_POINT: Words = {
+    "description": [
+        "point",
+        "text",
+        "content",
+        "answer",
+        "summary",
+        "key_point",
+        "statement",
+        "描述",
+        "说明",
+        "内容",
+        "説明",
+        "Beschreibung",
+        "descripción",
+        "descrição",
+        "descrizione",
+        "описание",
+        "설명",
+        "الوصف",
+    ],
+    "score": [
+        "importance",
+        "importance_score",
+        "relevance",
+        "relevance_score",
+        "rating",
+        "weight",
+        "分数",
+        "得分",
+        "评分",
+        "重要性",
+        "スコア",
+        "点数",
+        "Punktzahl",
+        "Bewertung",
+        "puntuación",
+        "puntaje",
+        "pontuação",
+        "punteggio",
+        "оценка",
+        "баллы",
+        "점수",
+        "الدرجة",
+    ],
+}
+#: A point as an item of a list: - What the reports say (Score: 80)
+_ITEM = re.compile(
+    r"[ \t]*(?:[-*•]|\d{1,3}[.)、])[ \t]+(?P<description>\S.*?)[ \t]*[(\[（|,;—–-]?[ \t]*[*_]{0,2}(?:importance |relevance )?"
+    r"(?:score|rating|importance|分数|评分)[*_]{0,2}\s*[:：=]?[*_]{0,2}\s*(?P<score>\d{1,3}(?:\.\d+)?)(?:\s*/\s*100)?[)\]）]?[*_.]*\s*$",
+    re.IGNORECASE,
+)
+_LONGEST_ITEM = 4_000
 
 
 @dataclass(frozen=True)
@@ -51,13 +136,17 @@ def parse_points(text: str) -> list[Point]:
         ValueError: The answer holds no list of points, or none of its items can be read.
     """
     try:
-        items = parse_json_object(text, ("points",), list_key="points")["points"]
+        items = find_object(text, _WORDS, list_key="points")["points"]
     except ValueError as error:
         if is_refusal(text):
             raise RefusalError("the model declined to answer") from error
-        raise
+        items = [] if isinstance(error, CutError) else _listed(text)
+        if not items:
+            raise
+    if isinstance(items, str):  # the list as a string of JSON
+        items = next((value for value in json_values(items) if isinstance(value, list)), items)
     if isinstance(items, dict):
-        items = [items] if "description" in items else list(items.values())
+        items = [items] if "description" in with_keys(items, _OF_POINT) else list(items.values())
     if not isinstance(items, list):
         raise ValueError("points is no list; expected a list of objects with description and score")
     points = [point for item in items if (point := _point(item))]
@@ -66,9 +155,20 @@ def parse_points(text: str) -> list[Point]:
     return points
 
 
+def _listed(text: str) -> list[dict[str, str]]:
+    """Points as a list of lines, each of which ends with its score."""
+    lines = (line for line in text.splitlines() if len(line) <= _LONGEST_ITEM)
+    return [match.groupdict() for line in lines if (match := _ITEM.match(line))]
+
+
 def _point(item: Any) -> Point | None:
+    if isinstance(item, list) and len(item) == 2:
+        item = dict(zip(("description", "score"), item, strict=True))
     if not isinstance(item, dict):
         return None
+    item = with_keys(item, _OF_POINT)
+    if len(item) == 1 and isinstance(inner := next(iter(item.values())), dict):  # {"point": {...}}
+        item = with_keys(inner, _OF_POINT)
     description, score = item.get("description"), read_score(item.get("score"))
     if not isinstance(description, str) or not description.strip() or score is None:
         return None
