@@ -18,7 +18,20 @@ DEFAULT_EMBEDDING_MODEL = "default_embedding_model"
 class Section(BaseModel):
     """Base of all sections: unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
+
+
+def _redis_address(address: SecretStr | None) -> SecretStr | None:
+    """The address as it is.
+
+    Raises:
+        ValueError: The client of Redis does not know such an address; it is not told, since it may hold a password.
+    """
+    if address is not None and not address.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError(
+            "expected an address that begins with redis://, rediss:// or unix://, such as redis://host:6379/0"
+        )
+    return address
 
 
 class InputSettings(Section):
@@ -93,6 +106,8 @@ class CacheSettings(Section):
             raise ValueError("expected s3://bucket/prefix; a file of this host is named by cache.path")
         return address
 
+    _begins_as_redis = field_validator("redis_url")(_redis_address)
+
     @model_validator(mode="after")
     def _one_place(self) -> CacheSettings:
         if self.shared is not None and self.redis_url is not None:
@@ -110,6 +125,8 @@ class LimitsSettings(Section):
         None,
         description="Address of a Redis server, such as redis://host:6379/0, where several hosts share limits; unset: the file.",
     )
+
+    _begins_as_redis = field_validator("redis_url")(_redis_address)
 
 
 class BatchSettings(Section):
@@ -134,6 +151,17 @@ class ChunkingSettings(Section):
     prepend_metadata: list[str] | None = Field(
         None, description="Metadata fields written before the text of each unit."
     )
+
+    @field_validator("encoding_model")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name != cls.model_fields["encoding_model"].default:  # the import takes a moment
+            import tiktoken
+
+            if name not in tiktoken.list_encoding_names():
+                known = ", ".join(sorted(tiktoken.list_encoding_names()))
+                raise ValueError(f"{name!r} is no tiktoken encoding; it may be one of {known}")
+        return name
 
     @model_validator(mode="after")
     def _overlap_below_size(self) -> ChunkingSettings:

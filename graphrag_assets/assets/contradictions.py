@@ -47,8 +47,8 @@ def cached_conflicts(
     try:
         key = _key(units, entities, claims)
         known = cache.answer(key)
-        if known is not None:
-            return _read(orjson.loads(known))
+        if known is not None and (kept := _read(known)) is not None:
+            return kept
         found = find_conflicts(find_statements(units.to_pylist(), entities), claims)
         if keep:
             cache.put_answer(key, orjson.dumps(asdict(found)), STAGE)
@@ -65,7 +65,7 @@ def known_conflicts(units: pa.Table, tables: Mapping[str, pa.Table], workspace: 
     try:
         entities = tables["entities"].select(_OF_ENTITIES).to_pylist()
         known = cache.answer(_key(units, entities, tables["covariates"].to_pylist()))
-        return None if known is None else _read(orjson.loads(known))
+        return None if known is None else _read(known)
     finally:
         cache.close()
 
@@ -76,11 +76,17 @@ def _key(units: pa.Table, entities: list[dict[str, Any]], claims: list[dict[str,
     return hashlib.sha256(orjson.dumps(made_from, option=orjson.OPT_SORT_KEYS)).digest()
 
 
-def _read(kept: dict[str, Any]) -> Conflicts:
-    conflicts = tuple(
-        Conflict(**{**row, "first": _side(row["first"]), "second": _side(row["second"])}) for row in kept["conflicts"]
-    )
-    return Conflicts(conflicts, kept["left_out"], kept["series"])
+def _read(stored: bytes) -> Conflicts | None:
+    """What was found earlier; None where it cannot be read, as after the import of a cache of another release."""
+    try:
+        kept = orjson.loads(stored)
+        conflicts = tuple(
+            Conflict(**{**row, "first": _side(row["first"]), "second": _side(row["second"])})
+            for row in kept["conflicts"]
+        )
+        return Conflicts(conflicts, kept["left_out"], kept["series"])
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _side(kept: dict[str, Any]) -> Side:

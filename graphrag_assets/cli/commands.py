@@ -30,6 +30,7 @@ KINDS = {
     "BusyError": "busy",
     "LeaseLostError": "busy",
     "ExchangeError": "exchange",
+    "CacheFileError": "exchange",
     "PipelineMissingError": "settings",
     "PromptError": "prompts",
     "TelemetryError": "settings",

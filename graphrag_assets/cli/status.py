@@ -99,10 +99,11 @@ def _waiting(
     try:
         require_input(source)
     except InputError as error:
-        return {"files": {}, "batches": [], "stages": [], "publish": False, "problem": str(error)}
+        return {"files": {}, "batches": [], "stages": [], "publish": False, "documents": 0, "problem": str(error)}
     before = last_inventory(workspace, BuildArea(storage))
     changes = file_changes(source, workspace.settings, before)
     waiting: dict[str, Any] = {"files": changes, "batches": [], "stages": [], "publish": before is None}
+    waiting["documents"] = before.documents.num_rows if before else 0
     if before is not None:
         fingerprint = str(manifest.info.get("fingerprint")) if manifest else None
         work = missing_work(workspace, storage, Fingerprints(workspace, before.documents), fingerprint)
@@ -139,6 +140,8 @@ def _describe(report: dict[str, Any]) -> str:
         count = sum(waiting["files"].values())
         wait = f"{count} file{'s wait' if count != 1 else ' waits'} in {report['input']}: " if count else ""
         first = "" if count else f"Put documents into {report['input']}, then "
+        if waiting["documents"] and not count:
+            wait, first = "A run read the input and did not come to its end: ", ""
         lines.append(f"Nothing is indexed yet. {wait}{first}run graphrag-assets index --root {report['root']}")
     else:
         lines += [

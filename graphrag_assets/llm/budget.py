@@ -321,9 +321,11 @@ def require_price(estimate: Estimate) -> None:
 
 
 def cost_told(estimate: Estimate) -> str:
-    """Tokens of a prompt, and its price where it is known."""
-    price = estimate.usd(0)
-    return f"{estimate.prompt:,} tokens" + ("" if price is None else f", {price:.4f} USD")
+    """Tokens of a prompt, and what is set aside for its answer, with the price of both where it is known."""
+    answer = USUAL_ANSWER if estimate.completion is None else min(estimate.completion, USUAL_ANSWER)
+    price = estimate.usd(answer)
+    told = f"{estimate.prompt:,} tokens" + (f" and its answer up to {answer:,}" if answer else "")
+    return told + ("" if price is None else f", {price:.4f} USD{' together' if answer else ''}")
 
 
 def _wake(future: asyncio.Future[None]) -> None:

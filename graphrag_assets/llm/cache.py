@@ -270,7 +270,11 @@ class AnswerCache:
 
     def _give_up(self, problem: str) -> None:
         self._writable = False
-        logger.warning("LLM cache %s %s: going on without keeping answers", self._path, problem)
+        logger.warning(
+            "cache.path: %s %s: going on without keeping answers, so that what is asked again is paid for again",
+            self._path,
+            problem,
+        )
 
     # -- writing, in a thread of its own ---------------------------------------------------------------------------
 

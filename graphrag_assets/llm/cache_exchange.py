@@ -37,6 +37,14 @@ _TOGETHER, _AT_ONCE = 2_000, 32
 _SHOWN = 20
 
 
+#: Stages that keep what was computed, not what a model answered, and the list that stands in it.
+COMPUTED = {"contradictions": "conflicts"}
+
+
+class CacheFileError(GatewayError):
+    """A file of an exported cache cannot be read or written."""
+
+
 class Entry(NamedTuple):
     """One row of the file.
 
@@ -108,7 +116,7 @@ def export_cache(file: Path, path: Path, shared: SharedObjects | None = None) ->
                 writer.write_batch(pa.record_batch(columns, schema))
         unfinished.replace(file)
     except OSError as error:
-        raise GatewayError(f"{file} cannot be written: {error.strerror or error}") from error
+        raise CacheFileError(f"{file} cannot be written: {error.strerror or error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
     return dict(counts)
@@ -132,16 +140,16 @@ def import_cache(file: Path, cache: AnswerCache) -> Imported:
         with pq.ParquetFile(file) as parquet:
             schema = parquet.schema_arrow
             if (schema.metadata or {}).get(b"form") != FORM or schema.names != _schema().names:
-                raise GatewayError(f"{file} is no exported cache; graphrag-assets cache export writes one")
+                raise CacheFileError(f"{file} is no exported cache; graphrag-assets cache export writes one")
             if schema.metadata.get(b"version") != VERSION:
-                raise GatewayError(f"{file} was exported by another version of this program")
+                raise CacheFileError(f"{file} was exported by another version of this program")
             number = 0
             for batch in parquet.iter_batches(_TOGETHER):
                 number = _take(batch.to_pylist(), number, cache, done)
     except FileNotFoundError:
-        raise GatewayError(f"{file} does not exist") from None
+        raise CacheFileError(f"{file} does not exist") from None
     except (OSError, pa.ArrowException) as error:
-        raise GatewayError(f"{file} cannot be read: it is damaged or no exported cache ({error})") from error
+        raise CacheFileError(f"{file} cannot be read: it is damaged or no exported cache ({error})") from error
     return done
 
 
@@ -189,14 +197,17 @@ def fault(entry: Entry, told: object) -> str:
         return "the key is none"
     if entry.sum() != told:
         return "the row was changed or damaged"
-    return _fault_of_answer(entry.value) if entry.kind == "answers" else _fault_of_vector(entry.value)
+    return _fault_of_answer(entry) if entry.kind == "answers" else _fault_of_vector(entry.value)
 
 
-def _fault_of_answer(value: bytes) -> str:
+def _fault_of_answer(entry: Entry) -> str:
     try:
-        answer = orjson.loads(value)
+        answer = orjson.loads(entry.value)
     except ValueError:
         return "the answer is no JSON"
+    if entry.stage in COMPUTED:
+        known = isinstance(answer, dict) and isinstance(answer.get(COMPUTED[entry.stage]), list)
+        return "" if known else f"it has no list {COMPUTED[entry.stage]}"
     if not isinstance(answer, dict) or not isinstance(answer.get("text"), str) or not answer["text"]:
         return "the answer has no text"
     made = answer.get("made")

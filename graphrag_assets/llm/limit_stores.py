@@ -157,10 +157,10 @@ class RedisLimits:
         self._errors: type[Exception] = redis.RedisError
         self._prefix = prefix
         try:
-            self._client: redis.Redis = redis.Redis.from_url(url, socket_timeout=BUSY)
+            self._client: redis.Redis = redis.Redis.from_url(url, socket_timeout=BUSY, socket_connect_timeout=BUSY)
             self._client.ping()
-        except (redis.RedisError, ValueError) as error:
-            raise self._failed(error) from None
+        except (redis.RedisError, ValueError) as error:  # it never answered: a mistake rather than an outage
+            raise self._failed(error, passing=False) from None
 
     def change(self, name: str, period: float, changed: Callable[[Meter, float], T]) -> T:
         """See :class:`LimitStore`."""
@@ -181,13 +181,13 @@ class RedisLimits:
         try:
             return cast("T", self._client.transaction(cast("Any", transaction), key, value_from_callable=True))
         except self._errors as error:
-            raise self._failed(error) from None
+            raise self._failed(error, passing=True) from None
 
-    def _failed(self, error: Exception) -> GatewayError:
+    def _failed(self, error: Exception, *, passing: bool) -> GatewayError:
         return GatewayError(
             f"settings: limits.redis_url: Redis cannot be used ({redact(str(error))}); check the address and that the server "
             "is up, or remove the setting: then the processes of this host share limits by a file",
-            passing=True,
+            passing=passing,
         )
 
 

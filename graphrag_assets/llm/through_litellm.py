@@ -14,6 +14,7 @@ import logging
 import os
 import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -245,6 +246,13 @@ class LiteLLMClient:
         own = {name: self._call[name] for name in names if name in self._call}
         return await self._send(function, {"custom_llm_provider": self._provider, **own, **arguments})
 
+    def _unknown_provider(self) -> str:
+        import litellm
+
+        known = {str(getattr(each, "value", each)) for each in litellm.provider_list}
+        near = get_close_matches(self._provider, sorted(known), 1)
+        return f"LiteLLM knows no model_provider {self._provider!r}" + (f", perhaps {near[0]} is meant" if near else "")
+
     def _mapped(self, error: Exception) -> CallError:
         """Our error for one of LiteLLM's; told apart by status and class name, which all providers share."""
         name = type(error).__name__
@@ -256,6 +264,8 @@ class LiteLLMClient:
             return PassingError("unreachable", reason)
         if isinstance(error, TimeoutError) or "Timeout" in name:
             return PassingError("timeout", f"no answer within {self._call['timeout']:g} s")
+        if "LLM Provider NOT provided" in message:  # how LiteLLM says that it does not know the one it was given
+            return PermanentError("not_found", self._unknown_provider())
         if name == "ContextWindowExceededError":
             return PermanentError("context_length", message, 400)
         if name == "ContentPolicyViolationError":

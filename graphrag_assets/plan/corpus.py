@@ -70,6 +70,10 @@ async def graph_tables(corpus: Texts, index: Index, asking: Supposing) -> Tables
     }
 
 
+#: Of an input without documents.
+_NO_UNITS = pa.table({name: pa.array([], pa.string()) for name in ("id", "text", "document_id")})
+
+
 def _said(rows: pa.Table, names: Sequence[str]) -> dict[str, str]:
     """Name and descriptions by id."""
     columns = rows.select(["id", *names, "descriptions"]).to_pylist()
@@ -98,7 +102,9 @@ async def reports_of(tables: Tables, corpus: Texts, index: Index, asking: Suppos
     if asking.supposed:
         conflicts = _earlier_conflicts(index)
     else:
-        units = pa.concat_tables([table.select(["id", "text", "document_id"]) for table in corpus.units.values()])
+        units = pa.concat_tables(
+            [table.select(["id", "text", "document_id"]) for table in corpus.units.values()] or [_NO_UNITS]
+        )
         conflicts = cached_conflicts(in_order(units, corpus.order), tables, index.workspace, keep=False).conflicts
     previous: Mapping[str, Mapping[str, Any]] = {} if "community_reports" in asking.anew else earlier_reports(index)
     made = await write_through(asking, corpus.order.num_rows, tables, conflicts, index.workspace, previous)

@@ -292,6 +292,7 @@ class _Planner:
         prompts = stage_prompts(self.workspace)
         parts: dict[str, list[pa.Table]] = {name: [] for name in OUTPUTS}
         before = asking.stages.get("extract_graph")
+        none = {} if units else to_tables([])
         hashes = {key: input_hashes(units[key], self.workspace) for key in units if key in lacking}
         known = earlier_extractions(
             self.index.build, {made_from for of in hashes.values() for made_from in of.values()}
@@ -314,7 +315,8 @@ class _Planner:
                 parts[name].append(found)
         booked = asking.stages.get("extract_graph")
         asked = booked.calls if booked is not None and booked is not before else 0
-        return {name: pa.concat_tables(tables) for name, tables in parts.items()}, asked
+        # without a text unit there is no part: an empty table has the columns all the same
+        return {name: pa.concat_tables(tables or [none[name]]) for name, tables in parts.items()}, asked
 
     def _corpus(
         self, units: Mapping[str, pa.Table], extracted: dict[str, pa.Table], read: Mapping[str, pa.Table]

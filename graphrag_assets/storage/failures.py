@@ -7,6 +7,7 @@ would fail again after each wait, so it fails the step at once.
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ import dagster as dg
 from graphrag_assets import object_store
 from graphrag_assets.settings import Workspace
 from graphrag_assets.telemetry import OFF, telemetry_of
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,17 +71,40 @@ def lasting_failures_at_once() -> Iterator[None]:
     """
     try:
         yield
-    except (dg.Failure, dg.RetryRequested, dg.DagsterError):
+    except dg.Failure as failure:
+        if failure.allow_retries:
+            _tell_retry(failure.description or type(failure).__name__)
+        raise
+    except (dg.RetryRequested, dg.DagsterError):
         raise
     except BaseException as error:
         if _interrupts(error):  # Dagster would take it for a reason to try again
             raise dg.Failure("interrupted", allow_retries=False) from error
         if not isinstance(error, Exception):
             raise
-        if may_pass(error):
-            raise
         told = "".join(traceback.format_exception_only(error)).strip()
+        if may_pass(error):
+            _tell_retry(told)
+            raise
         raise dg.Failure(told, allow_retries=False) from error
+
+
+def _tell_retry(told: str) -> None:
+    """Say that the step that runs now will begin again: it is silent until then.
+
+    Args:
+        told: Why it failed.
+    """
+    try:
+        context = dg.OpExecutionContext.get()
+        policy, tried, name = context.op_def.retry_policy, context.retry_number, context.op.name
+    except (dg.DagsterError, AttributeError):  # outside a step
+        return
+    if policy is None or tried >= policy.max_retries:
+        return
+    seconds = (policy.delay or 0) * 2**tried
+    words = "%s: %s; the step begins again in about %g s (%d of %d)"
+    logger.warning(words, name, told, seconds, tried + 1, policy.max_retries)
 
 
 def fails_at_once(step: Callable[P, T]) -> Callable[P, T]:

@@ -28,6 +28,16 @@ def reserve(budget: Budget, prompt: int, completion: int | None = 0, price: floa
     return asyncio.run(budget.reserve(Estimate("m", prompt, completion, price, price))).completion
 
 
+def test_what_is_told_of_the_next_call_is_what_did_not_fit() -> None:
+    price = 1e-4
+    with pytest.raises(BudgetReached, match=r"1,000 tokens and its answer up to 4,096, 0\.5096 USD together"):
+        asyncio.run(Budget(usd=0.5, whole=True).reserve(Estimate("m", 1000, None, price, price)))
+    with pytest.raises(BudgetReached, match=r"1,000 tokens and its answer up to 50, 0\.1050 USD together"):
+        asyncio.run(Budget(usd=0.1, whole=True).reserve(Estimate("m", 1000, 50, price, price)))
+    with pytest.raises(BudgetReached, match=r"the next call has 1,000 tokens, 0\.1000 USD$"):
+        asyncio.run(Budget(usd=0.05, whole=True).reserve(Estimate("m", 1000, 0, price, price)))
+
+
 def test_without_a_limit_everything_is_granted() -> None:
     budget = Budget()
     assert reserve(budget, 10**9, 10**9, None) == 10**9

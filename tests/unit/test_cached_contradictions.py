@@ -11,6 +11,8 @@ import pytest
 
 from graphrag_assets.assets import contradictions
 from graphrag_assets.assets.contradictions import cached_conflicts
+from graphrag_assets.llm.cache import AnswerCache
+from graphrag_assets.llm.cache_exchange import export_cache, import_cache
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.storage.tables import COVARIATES
 
@@ -39,6 +41,25 @@ def test_they_come_back_equal(workspace: Workspace) -> None:
     found = cached_conflicts(units(**TEXTS), tables(), workspace)
     assert [conflict.kind for conflict in found.conflicts] == ["date"]
     with mock.patch.object(contradictions, "find_conflicts", side_effect=AssertionError("asked again")):
+        assert cached_conflicts(units(**TEXTS), tables(), workspace) == found
+
+
+def test_they_travel_with_an_exported_cache(workspace: Workspace, tmp_path: Path) -> None:
+    found = cached_conflicts(units(**TEXTS), tables(), workspace)
+    export_cache(tmp_path / "moved.parquet", workspace.path(workspace.settings.cache.path))
+    there = Workspace(root=tmp_path / "other", settings=workspace.settings)
+    cache = AnswerCache(there.path(there.settings.cache.path))
+    done = import_cache(tmp_path / "moved.parquet", cache)
+    cache.close()
+    assert (done.added["answers"], done.examples) == (1, [])
+    with mock.patch.object(contradictions, "find_conflicts", side_effect=AssertionError("asked again")):
+        assert cached_conflicts(units(**TEXTS), tables(), there) == found
+
+
+@pytest.mark.parametrize("damaged", [b'{"conflicts": []}', b'{"conflicts": [{"kind": "date"}]}', b"[]", b"no JSON"])
+def test_what_cannot_be_read_is_found_anew(workspace: Workspace, damaged: bytes) -> None:
+    found = cached_conflicts(units(**TEXTS), tables(), workspace)
+    with mock.patch.object(AnswerCache, "answer", return_value=damaged):
         assert cached_conflicts(units(**TEXTS), tables(), workspace) == found
 
 

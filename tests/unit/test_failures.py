@@ -148,6 +148,19 @@ def test_a_step_runs_again_only_for_what_may_pass(generator: bool) -> None:
     assert attempts(dg.Failure("busy"), generator=generator) == 1 + NETWORK_RETRIES.max_retries
 
 
+def test_a_step_that_begins_again_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    attempts(TimeoutError("the store is slow"), generator=False)
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("graphrag_assets")]
+    assert len(told) == NETWORK_RETRIES.max_retries, "one line for each, and none when no attempt is left"
+    assert told[0] == "step: TimeoutError: the store is slow; the step begins again in about 0 s (1 of 3)"
+    caplog.clear()
+    attempts(dg.Failure("busy"), generator=False)
+    assert sum("step: busy; the step begins again" in record.getMessage() for record in caplog.records) == 3
+    caplog.clear()
+    attempts(KeyError("title"), generator=False)
+    assert not [record for record in caplog.records if "begins again" in record.getMessage()]
+
+
 def retried(root: Path, **settings: Any) -> set[str]:
     """Assets with a retry policy in a workspace with these settings."""
     with fresh_process():

@@ -147,6 +147,12 @@ def test_an_entry_that_cannot_work_is_told_before_any_call(
     assert "pass-in-address" not in str(error.value)
 
 
+def test_a_provider_that_nobody_knows_ends_the_run_at_once(llmsim: LlmSim, tmp_path: Path) -> None:
+    answers, _ = run(workspace(tmp_path, llmsim, chat={"model_provider": "opena"}, concurrent_requests=2), range(5))
+    assert all(isinstance(answer, GatewayError) for answer in answers)
+    assert "LiteLLM knows no model_provider 'opena', perhaps openai is meant" in str(answers[0])
+
+
 def test_key_and_address_from_the_environment(llmsim: LlmSim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "from-environment")
     monkeypatch.setenv("OPENAI_BASE_URL", llmsim.base + "/")

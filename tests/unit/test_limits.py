@@ -325,8 +325,10 @@ def test_processes_share_what_refusals_taught(store: tuple[str, str]) -> None:
 
 
 def test_without_redis_the_message_says_what_to_do() -> None:
-    with pytest.raises(GatewayError, match=r"limits.redis_url: Redis cannot be used .*refused.*; check the address"):
+    told = r"limits.redis_url: Redis cannot be used .*refused.*; check the address"
+    with pytest.raises(GatewayError, match=told) as raised:
         RedisLimits("redis://:my-own-secret@127.0.0.1:1/0")
+    assert not raised.value.passing, "it never answered: a step that waits and tries again hides a wrong address"
 
 
 def test_a_folder_that_cannot_be_written_leaves_limits_to_this_process(tmp_path: Path) -> None:

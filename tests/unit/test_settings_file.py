@@ -345,6 +345,11 @@ def test_overrides_of_the_references_keys(tmp_path: Path, monkeypatch: pytest.Mo
         ("chunking: {size: -1}", "chunking.size: expected a number above 0, found -1"),
         ("chunking: {size: 1.5}", "chunking.size: expected a whole number, found 1.5"),
         ("chunking: {size: 100, overlap: 100}", "chunking.overlap (100) must be smaller than chunking.size (100)"),
+        ("chunking: {encoding_model: o200k}", "chunking.encoding_model: 'o200k' is no tiktoken encoding; it may be one of"),
+        ("limits: {redis_url: 'host:6379'}", "limits.redis_url: expected an address that begins with redis://"),
+        ("cache: {redis_url: 'http://host'}", "cache.redis_url: expected an address that begins with redis://"),
+        ("budget: {usd_per_day: .inf}", "budget.usd_per_day: expected a number, found inf"),
+        ("concurrent_requests: .inf", "concurrent_requests: expected a"),
         ("chunking: 5", "chunking: expected a section with keys, found 5"),
         ("chunking: {type: token}", "chunking.type: expected one of tokens, sentence, stable, found 'token'"),
         ("extract_claims: {enabled: maybe}", "extract_claims.enabled: expected true or false, found 'maybe'"),
@@ -610,7 +615,7 @@ def test_secrets_never_show_in_notices(
 
 def test_notices_are_logged_once_by_weight(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     text = "umap: {enabled: true}\nchunks: {size: 300}\n"
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="graphrag_assets"):
         load(tmp_path, text)
         load_workspace(tmp_path)
     assert [(r.levelname, r.getMessage().split(":")[1].strip()) for r in caplog.records] == [
