@@ -74,9 +74,10 @@ def step(root: Path) -> Iterator[dict[str, Any]]:
     """Plan, run, and one line for each stage that was planned or asked."""
     from graphrag_assets.assets.expected import taken
     from graphrag_assets.llm.ledger import read_calls
-    from graphrag_assets.plan import plan
+    from graphrag_assets.plan import asking, plan
     from graphrag_assets.settings_file import load_workspace
 
+    asking.CHAT_TOKENS = 0  # the simulator knows no tokens that begin an answer
     workspace = load_workspace(root)
     began = time.process_time()
     planned = {stage["stage"]: stage for stage in plan(workspace, count=tokens).to_dict()["stages"]}

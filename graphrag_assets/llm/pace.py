@@ -44,6 +44,9 @@ CROWD = 0.1
 #: eight times as many.
 LONGEST_PATIENCE = 8_000
 
+#: Fewer calls at once than that are in flight at any pace that is met, so that they tell nothing of a limit.
+LEAST_CROWD = 3
+
 #: Calls in which a limit on calls at once proves itself: none is refused, and they are no slower than the pace before.
 PROOF = 30
 
@@ -209,7 +212,7 @@ class Pace:
             return False
         through = max(0, self.started - 1)
         # After the pause that it asks for, a limit on the pace lets one through.
-        if not (waited and not through) and through < 2 * self.crowd:
+        if not (waited and not through) and (self.crowd < LEAST_CROWD or through < 2 * self.crowd):
             return False
         self.floor = max(0.0, (through - self.crowd) / max(now - self.since, 1e-3))
         self.most, self.patience, self.unprovoked = flying - 1, 0, 0
