@@ -45,7 +45,7 @@ CROWD = 0.1
 LONGEST_PATIENCE = 8_000
 
 #: Fewer calls at once than that are in flight at any pace that is met, so that they tell nothing of a limit.
-LEAST_CROWD = 3
+LEAST_CROWD = 4
 
 #: Calls in which a limit on calls at once proves itself: none is refused, and they are no slower than the pace before.
 PROOF = 30
@@ -182,13 +182,16 @@ class Pace:
             self.refused_at = now
             self.silent_wait = min(LONGEST_SILENT_WAIT, 2 * wait) if retry_after is None else 2.0
             waited = retry_after is not None and started_at >= self.paused_until
+            known = self.most
             if not self._crowded(now, flying, waited=waited):
                 self._learn(now, max(0, self.started - 1), wait, told=retry_after is not None)
+            if self.most and not known:
+                self.since = 0.0  # measured anew from the first call on
         self.paused_until = max(self.paused_until, now + wait * (1 + MARGIN) + MARGIN)
         self.next_at = max(self.next_at, self.paused_until)
 
     def _crowded(self, now: float, flying: int, *, waited: bool) -> bool:
-        """Whether the limit is one on calls at once; if so, learn it."""
+        """Learn a limit on calls at once; whether it was known, so that a refusal tells nothing of the pace."""
         if self.most:
             close = self.started <= CALM
             self.unprovoked = self.unprovoked + 1 if close else 1
@@ -215,9 +218,8 @@ class Pace:
         if not (waited and not through) and (self.crowd < LEAST_CROWD or through < 2 * self.crowd):
             return False
         self.floor = max(0.0, (through - self.crowd) / max(now - self.since, 1e-3))
-        self.most, self.patience, self.unprovoked = flying - 1, 0, 0
-        self.started, self.calm, self.since, self.step = 0, 0, 0.0, SLOWEST_STEP
-        return True
+        self.most, self.patience = flying - 1, 0
+        return False
 
     def _learn(self, now: float, let_through: int, wait: float, *, told: bool) -> None:
         first, raised = not self.rate, self.step != SLOWEST_STEP
