@@ -220,11 +220,23 @@ async def build_fast(
         units: Columns id, text and document_id, in that order.
         workspace: Settings.
     """
+    async with open_gateway(workspace) as gateway:
+        resolution = await resolve(entities, relationships, order, workspace, gateway)
+    return graph_of_names(resolution, entities, relationships, order, units, workspace)
+
+
+def graph_of_names(
+    resolution: Resolution,
+    entities: pa.Table,
+    relationships: pa.Table,
+    order: pa.Table,
+    units: pa.Table,
+    workspace: Workspace,
+) -> Graph:
+    """The graph of the fast method with the titles resolved; arguments as of :func:`build_fast`."""
     from graphrag_assets.indexing.pruning import pmi_weights, prune_graph
 
     settings = workspace.settings
-    async with open_gateway(workspace) as gateway:
-        resolution = await resolve(entities, relationships, order, workspace, gateway)
     merged = merge_graph(entities, relationships, order, resolution.mapping)
     linked = merged.relationships
     if settings.extract_graph_nlp.normalize_edge_weights:

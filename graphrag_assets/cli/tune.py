@@ -33,6 +33,9 @@ from graphrag_assets.tuning.steps import STAGE, STAGES, Price, Tuned, TuneError,
 
 Sample = Literal["random", "top", "auto"]
 
+#: What the ledger of calls names in place of a run, before the time.
+RUN = "tune-prompts"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -246,9 +249,10 @@ def _run(
         limits.tokens_per_run if options.tokens is None else options.tokens,
         whole=True,
     )
+    run = f"{RUN} {datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
     async def work() -> tuple[Tuned, dict[str, StageUsage]]:
-        async with Gateway(workspace, budget) as gateway:
+        async with Gateway(workspace, budget, run) as gateway:
             texts = candidates
             if _embeds(options, candidates):
                 vectors = await embedder(workspace, gateway).embed([p.text for p in candidates], "document", STAGE)

@@ -282,6 +282,7 @@ class ModelCalls:
                 raise
             finally:
                 account.seconds += time.perf_counter() - started
+                self._limiter.leave()
                 self._slots.release()
 
     @asynccontextmanager

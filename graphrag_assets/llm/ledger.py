@@ -244,13 +244,13 @@ def read_calls(path: Path, place: str, since: float = 0.0) -> list[Call]:
         return []
 
 
-def has_calls(path: Path, place: str, since: float) -> bool:
-    """Whether there are rows of an index of a time or later; see :func:`read_calls`."""
+def has_calls(path: Path, place: str, since: float, besides: str = "") -> bool:
+    """Whether there are rows of an index of a time or later, beside those of a stage; see :func:`read_calls`."""
     if not path.is_file():
         return False
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
-            sql = "select 1 from calls where at >= ? and place = ? limit 1"
-            return connection.execute(sql, [since, place]).fetchone() is not None
+            sql = "select 1 from calls where at >= ? and place = ? and stage <> ? limit 1"
+            return connection.execute(sql, [since, place, besides]).fetchone() is not None
     except sqlite3.Error:
         return False

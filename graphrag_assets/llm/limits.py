@@ -1,8 +1,9 @@
-"""When the next call to a model may start: limits that are set, a pace that is learned, pauses that the provider asks for."""
+"""When the next call to a model may start: limits that are set, what refusals teach, pauses that the provider asks for."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -21,10 +22,12 @@ class Reservation:
     Args:
         time: When, by the clock of the store.
         tokens: Tokens that it takes of the window: expected, then as counted.
+        flying: Calls in flight when it started, itself included.
     """
 
     time: float
     tokens: int
+    flying: int = 1
 
 
 class Limiter(Protocol):
@@ -52,6 +55,10 @@ class Limiter(Protocol):
         """
         ...
 
+    def leave(self) -> None:
+        """A call ended, whatever came of it."""
+        ...
+
 
 class ModelLimits:
     """The limits of one model: calls start in order of asking, those of other processes in between.
@@ -75,6 +82,8 @@ class ModelLimits:
         self._queue = asyncio.Lock()
         self._waits_for_slot = False
         self._corrections: list[tuple[float, int]] = []
+        self._flying = 0
+        self._left = asyncio.Event()
 
     async def enter(self, tokens: int, slots: asyncio.Semaphore) -> Reservation:
         """See :class:`Limiter`."""
@@ -85,15 +94,17 @@ class ModelLimits:
                     await slots.acquire()
                 finally:
                     self._waits_for_slot = False
+                self._left.clear()
                 try:
                     started_at, wait = await self._change(lambda meter, now: self._start(meter, now, tokens))
                 except BaseException:
                     slots.release()
                     raise
                 if wait <= 0:
-                    return Reservation(started_at, tokens)
+                    self._flying += 1
+                    return Reservation(started_at, tokens, self._flying)
                 slots.release()
-                await asyncio.sleep(wait)
+                await (self._left.wait() if math.isinf(wait) else asyncio.sleep(wait))
 
     async def settle(self, reservation: Reservation, tokens: int) -> None:
         """See :class:`Limiter`."""
@@ -106,15 +117,22 @@ class ModelLimits:
 
     async def refused(self, reservation: Reservation, retry_after: float | None) -> None:
         """See :class:`Limiter`."""
-        await self._change(lambda meter, now: meter.pace.refused(now, reservation.time, retry_after))
+        await self._change(
+            lambda meter, now: meter.pace.refused(now, reservation.time, retry_after, reservation.flying)
+        )
+
+    def leave(self) -> None:
+        """See :class:`Limiter`."""
+        self._flying -= 1
+        self._left.set()
 
     def _start(self, meter: Meter, now: float, tokens: int) -> tuple[float, float]:
-        """Start a call, or tell the seconds until it may be tried again."""
-        wait = meter.pace.wait(now)
+        """Start a call, or tell the seconds until it may be tried again; infinite: when one in flight has ended."""
+        wait = meter.pace.wait(now, self._flying)
         if self._limited:
             wait = max(wait, meter.window.wait(now, tokens, self._requests, self._tokens))
         if wait <= 0:
-            meter.pace.start(now)
+            meter.pace.start(now, self._flying + 1)
             if self._limited:
                 meter.window.start(now, tokens)
         return now, wait

@@ -1,11 +1,13 @@
-"""How fast a model may be called: a set limit on requests and tokens, and the pace that its refusals teach.
+"""How fast a model may be called: a set limit on requests and tokens, and the pace, or the number of calls at once, that its
+refusals teach.
 
-Both are plain states that one function after another changes, with the time given, so that they serve one process or, kept
+All are plain states that one function after another changes, with the time given, so that they serve one process or, kept
 in a store (:mod:`graphrag_assets.llm.limit_stores`), many.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +36,26 @@ CALM = 60
 #: … by these factors, one after another.
 SLOWEST_STEP, FASTEST_STEP = 1.05, 1.5
 
+#: A limit on calls at once is one where refusals come at the same number in flight; one more, and this share, since answers
+#: that the provider has sent may still be on their way.
+CROWD = 0.1
+
+#: After so many calls without a refusal, more at once are tried: twice CALM first, then, each time in vain,
+#: eight times as many.
+LONGEST_PATIENCE = 8_000
+
+#: Fewer calls at once than that are in flight at any pace that is met, so that they tell nothing of a limit.
+LEAST_CROWD = 4
+
+#: Calls in which a limit on calls at once proves itself: none is refused, and they are no slower than the pace before.
+PROOF = 30
+
+#: Refusals close to each other, each within CALM calls, after which it was no limit on calls at once …
+CLOSE = 3
+
+#: … and calls until that is thought of again.
+UNCROWDED_CALLS = 2_000
+
 #: Longest wait between tries where a provider refuses and does not say for how long, in seconds.
 LONGEST_SILENT_WAIT = 60.0
 
@@ -51,6 +73,10 @@ class Pace:
     Between two refusals a provider lets through what its limit allows in that time, whatever kind of limit it is. So the
     calls that were let through, by the time since the refusal before, are the pace; it is kept, and now and then raised.
 
+    Where a provider limits the calls at once, their number at one refusal is that at the next, and was never exceeded between
+    them. From then on that number is kept, and no pace: a pace that never meets such a limit is far below what it allows,
+    since answers take different times.
+
     Args:
         rate: Calls a second; 0 as long as none was refused.
         next_at: When the next call may start.
@@ -66,6 +92,13 @@ class Pace:
         unprovoked: Refusals in a row, before each of which the pace had not been raised.
         unpaced_until: Number of calls up to which refusals are taken as random.
         total: All calls.
+        crowd: Calls in flight at the first refusal, that one included, as long as a limit on calls at once may be the reason; 0:
+            none was refused.
+        peak: Most calls in flight since.
+        most: Calls at once that the provider allows (to each of those that share this state); 0: no such limit is known.
+        patience: Calls without a refusal after which more at once are tried; 0: it is not proven yet that the limit is one.
+        uncrowded_until: Number of calls up to which no limit on calls at once is supposed.
+        floor: Calls a second that the provider let through before: a limit on calls at once is no slower.
     """
 
     rate: float = 0.0
@@ -82,15 +115,27 @@ class Pace:
     unprovoked: int = 0
     unpaced_until: int = 0
     total: int = 0
+    crowd: int = 0
+    peak: int = 0
+    most: int = 0
+    patience: int = 0
+    uncrowded_until: int = 0
+    floor: float = 0.0
 
-    def wait(self, now: float) -> float:
-        """Seconds until a call may start."""
+    def wait(self, now: float, flying: int = 0) -> float:
+        """Seconds until a call may start, with so many in flight; infinite where one of them has to end before."""
+        if self.most and flying >= self.most:
+            return math.inf
         return max(0.0, self.paused_until - now, self.next_at - now)
 
-    def start(self, now: float) -> None:
-        """Count a call that starts now."""
+    def start(self, now: float, flying: int = 1) -> None:
+        """Count a call that starts now, with so many in flight, itself included."""
         if not self.since:
             self.since = now
+        self.peak = max(self.peak, flying)
+        if self.most:
+            self._start_in_crowd(now, flying)
+            return
         if self.rate and self.calm >= min(CALM, max(4, 2 * self.base)):
             self.proven = self.rate if self.calm >= ROUGH else 0.0
             self.rate *= self.step
@@ -102,22 +147,79 @@ class Pace:
         self.calm += 1
         self.total += 1
 
-    def refused(self, now: float, started_at: float, retry_after: float | None) -> None:
+    def _start_in_crowd(self, now: float, flying: int) -> None:
+        self.started += 1
+        self.calm += 1
+        self.total += 1
+        if flying < self.most or self.calm < (self.patience or PROOF):
+            return
+        if not self.patience and self.calm / max(now - self.since, 1e-3) < self.floor:
+            self._uncrowd(now)
+            return
+        if self.patience:  # only a limit that was kept for a while is tried
+            self.most += max(1, self.most // 8)
+        self.patience = max(2 * CALM, self.patience // 4)
+        self.calm = self.unprovoked = 0
+
+    def _uncrowd(self, now: float) -> None:
+        """It was no limit on calls at once: back to the pace."""
+        self.most, self.crowd, self.patience, self.unprovoked = 0, 0, 0, 0
+        self.uncrowded_until = self.total + UNCROWDED_CALLS
+        self.started, self.calm, self.since, self.step = 0, 0, now, SLOWEST_STEP
+
+    def refused(self, now: float, started_at: float, retry_after: float | None, flying: int = 1) -> None:
         """Learn from a call that the provider refused.
 
         Args:
             now: The present time.
             started_at: When the call started.
             retry_after: Seconds that the provider asks to wait; None: it does not say.
+            flying: Calls in flight when it started, itself included.
         """
         wait = self.silent_wait if retry_after is None else retry_after
         # Those that were under way at the last refusal tell nothing new.
         if started_at >= self.refused_at:
             self.refused_at = now
             self.silent_wait = min(LONGEST_SILENT_WAIT, 2 * wait) if retry_after is None else 2.0
-            self._learn(now, max(0, self.started - 1), wait, told=retry_after is not None)
+            waited = retry_after is not None and started_at >= self.paused_until
+            known = self.most
+            if not self._crowded(now, flying, waited=waited):
+                self._learn(now, max(0, self.started - 1), wait, told=retry_after is not None)
+            if self.most and not known:
+                self.since = 0.0  # measured anew from the first call on
         self.paused_until = max(self.paused_until, now + wait * (1 + MARGIN) + MARGIN)
         self.next_at = max(self.next_at, self.paused_until)
+
+    def _crowded(self, now: float, flying: int, *, waited: bool) -> bool:
+        """Learn a limit on calls at once; whether it was known, so that a refusal tells nothing of the pace."""
+        if self.most:
+            close = self.started <= CALM
+            self.unprovoked = self.unprovoked + 1 if close else 1
+            if close and (not self.patience or self.unprovoked >= CLOSE):
+                self._uncrowd(now)
+                return True
+            if not close:
+                tried = flying >= self.most
+                self.patience = min(LONGEST_PATIENCE, 8 * self.patience) if tried else 2 * CALM
+            # Half as many where another process has begun.
+            self.most = max(1, flying - 1, self.most // 2)
+            self.started, self.calm = 0, 0
+            return True
+        if self.total < max(self.uncrowded_until, self.unpaced_until):
+            return False
+        if not self.crowd:
+            self.crowd = self.peak = flying
+            return False
+        if flying < 2 or not self.crowd <= flying <= self.crowd * (1 + CROWD) + 1 or self.peak > flying:
+            self.crowd, self.uncrowded_until = 0, self.total + UNCROWDED_CALLS
+            return False
+        through = max(0, self.started - 1)
+        # After the pause that it asks for, a limit on the pace lets one through.
+        if not (waited and not through) and (self.crowd < LEAST_CROWD or through < 2 * self.crowd):
+            return False
+        self.floor = max(0.0, (through - self.crowd) / max(now - self.since, 1e-3))
+        self.most, self.patience = flying - 1, 0
+        return False
 
     def _learn(self, now: float, let_through: int, wait: float, *, told: bool) -> None:
         first, raised = not self.rate, self.step != SLOWEST_STEP

@@ -22,7 +22,7 @@ from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.llm.windows import at_unit_length, pool, windows
 
 #: Text that is embedded to learn how many numbers a vector of an unknown model has.
-_PROBE = "dimension"
+PROBE = "dimension"
 
 #: Tokens of a text that fits every model.
 _SHORT = 128
@@ -385,11 +385,11 @@ class Vectors:
                     return
 
                 async def call(_: Mapping[str, Any]) -> VectorAnswer:
-                    answer = await self.calls.client.embed([_PROBE], kind)
+                    answer = await self.calls.client.embed([PROBE], kind)
                     _check(answer, 1, None)
                     return answer
 
-                seen.append(len((await self.calls.send(account, [_PROBE], call)).vectors[0]))
+                seen.append(len((await self.calls.send(account, [PROBE], call)).vectors[0]))
             raise GatewayError(f"{self.calls.entry}: vectors of ever other sizes ({seen}); set call_args.dimensions")
 
 

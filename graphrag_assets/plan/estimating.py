@@ -44,6 +44,9 @@ BY_LENGTH, BY_CHANCE = 0.25, 0.6
 #: Letters of a token, where the corpus tells nothing yet.
 _LETTERS = 4.0
 
+#: Stage of the calls of tune-prompts.
+TUNING = "tune_prompts"
+
 Bounds = tuple[float, float, float]
 
 
@@ -375,11 +378,12 @@ def _mean(values: list[float]) -> float:
 
 
 def _interrupted(index: Index, published: Manifest | None) -> bool:
-    """Whether there are calls of runs that published nothing: their answers are in the cache."""
+    """Whether there are calls of runs that published nothing: their answers are in the cache. Tuning of prompts is none."""
     settings = index.workspace.settings
+    path, place = index.workspace.path(settings.cache.path), index.workspace.uri(settings.storage.base)
     # Times of publication are to the second.
     last = datetime.fromisoformat(published.created).timestamp() + 1 if published else 0.0
-    return has_calls(index.workspace.path(settings.cache.path), index.workspace.uri(settings.storage.base), last)
+    return has_calls(path, place, last, besides=TUNING)
 
 
 def _is_new(index: Index, asset: str, stage: str) -> bool:

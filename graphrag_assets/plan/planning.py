@@ -35,10 +35,11 @@ from graphrag_assets.llm.embeddings import DEFAULT_EMBEDDED
 from graphrag_assets.llm.gateway import packing
 from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.llm.tokens import tokenizer
-from graphrag_assets.llm.vectors import Vectors
+from graphrag_assets.llm.vectors import PROBE, Vectors
 from graphrag_assets.plan.asking import GLEANINGS, Supposing
 from graphrag_assets.plan.corpus import Texts, communities_of, graph_tables, reports_of
 from graphrag_assets.plan.duration import seconds_of
+from graphrag_assets.plan.fast import Names, extrapolate, fast_texts
 from graphrag_assets.plan.figures import Plan, StagePlan
 from graphrag_assets.plan.history import history_of
 from graphrag_assets.progress import supposed
@@ -147,6 +148,10 @@ class _Planner:
             )
         if method == "fast":
             self.notes.append("the fast method asks no language model")
+        if self.workspace.settings.embedding_model(self.workspace.settings.embed_text.embedding_model_id) is None:
+            self.notes.append(
+                f"vectors are made on this machine by {self._model('entity_embeddings')}: no calls, no price"
+            )
         if any(not stage.facts.input_usd and stage.usd is None for stage in stages.values()):
             self.notes.append("the price of a model is not known: set its prices in the entry to have it counted")
         listed = self._in_order(stages)
@@ -230,9 +235,7 @@ class _Planner:
             self._embed(asking, "text_unit_embeddings", texts, exact=True)
         if method == "fast":
             if embeds and self.work.corpus_stages:
-                self.notes.append(
-                    "vectors of entities and reports are not counted: how many there are is not known before"
-                )
+                await self._embed_fast(asking, units, changed)
             return {"all": total, "extracted": sum(units[key].num_rows for key in self._lacking(units))}
         extracted, asked = await self._extracted(asking, units)
         if not self.work.corpus_stages:
@@ -252,6 +255,28 @@ class _Planner:
             sure = sure and not written
             self._embed(asking, "community_report_embeddings", {"": report_texts(reports)}, exact=sure)
         return {"all": total, "extracted": asked}
+
+    async def _embed_fast(self, asking: Supposing, units: Mapping[str, pa.Table], read: Mapping[str, pa.Table]) -> None:
+        """Count the vectors of entities and reports of the fast method, whose stages need no model."""
+        languages = dict[str, str]()
+        for key in units:
+            source = read[key] if key in read else self.index.build.read("documents", key, ["id", "language"])
+            languages |= dict(zip(source["id"].to_pylist(), source["language"].to_pylist(), strict=True))
+        names = Names(self.index, units, languages)
+        whole = len(names.part) == len(names.new)
+        halves: dict[str, StagePlan] = {}
+        for part in (names.part,) if whole else (names.part[::2], names.part):
+            some, extracted = names.extracted(part)
+            texts = await fast_texts(self._corpus(some, extracted, read), self.index, asking, recluster=self.recluster)
+            for asset, of in texts.items():
+                self._embed(asking, asset, {"": of}, exact=True)
+                if part is names.part and not whole:
+                    extrapolate(asking.stages[asset], halves[asset], len(names.new) / len(part))
+                halves[asset] = replace(asking.stages[asset])
+        if not whole:
+            self.notes.append(
+                f"vectors of entities and reports are estimated from {len(names.part)} of {len(names.new)} new text units"
+            )
 
     def _lacking(self, batches: Mapping[str, object]) -> list[str]:
         """Batches whose extraction is missing or no longer true."""
@@ -373,6 +398,8 @@ class _Planner:
             cached, sizes = cached + stored, [*sizes, *asked]
         if booked.batch_api is not None and len(lines) >= booked.batch_api.min_requests:
             sizes = lines
+        if sizes and not cached and vectors.dimension is None:  # the size of a vector shows when two answers agree
+            sizes[0] += self.count(PROBE)
         booked.calls, booked.cached = len(sizes), cached
         booked.prompt_tokens, booked.exact = sum(sizes), exact
         booked.learnt = bool(asking.history.answers)

@@ -43,7 +43,9 @@ CALLS = Table(
         Column("status", pa.string(), "ok, or failed, truncated, refused, interrupted."),
         Column("made", _TIME, "When the answer was made, UTC; null where that is not known.", True),
         Column("asked", _TIME, "When the run asked for it, UTC."),
-        Column("run", pa.string(), "Dagster run that asked for it."),
+        Column(
+            "run", pa.string(), "Dagster run that asked for it; tune-prompts and the time for one that tuned prompts."
+        ),
         Column("answer", pa.string(), "Key of the answer in the cache."),
     ),
     order=("asked", "stage", "row"),

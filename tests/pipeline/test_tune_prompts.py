@@ -64,6 +64,15 @@ def test_price_then_tune_then_index(tmp_path: Path, llmsim: LlmSim) -> None:
     assert invoke("plan", "--root", root, "--json").json["text_units"]["extracted"] == 5
     made = index(root)
     assert made["text_units"] == {"ok": 5, "empty": 0, "failed": 0}
+    counted = (
+        "select count(*), sum(prompt_tokens), sum(completion_tokens), bool_and(run like 'tune-prompts %') from call_log"
+    )
+    told = [done["llm"][name] for name in ("calls", "prompt_tokens", "completion_tokens")]
+    of_tuning = f"{counted} where stage = 'tune_prompts' and not cached"
+    assert invoke("sql", of_tuning, "--root", root, "--json").json["rows"] == [[*told, True]], "in the ledger"
+    assert invoke("sql", "select count(*) from calls where stage = 'tune_prompts'", "--root", root, "--json").json[
+        "rows"
+    ] == [[0]], "they made no row of the snapshot"
     types = {row["type"] for row in rows(root, "entities")} - {""}
     assert types <= {name.upper() for name in done["profile"]["entity_types"]}
     assert "Publish" not in invoke("plan", "--root", root).out
@@ -142,6 +151,20 @@ def test_budget(tmp_path: Path, llmsim: LlmSim) -> None:
     assert stopped.code == 1
     assert json.loads(stopped.out)["error"]["type"] == "budget"
     assert own_prompts(root) == {}
+
+
+def test_the_day_is_kept(tmp_path: Path, llmsim: LlmSim) -> None:
+    """Tuning counts for the day and is kept to it; what the day does not allow changes no prompt."""
+    root = workspace(tmp_path, llmsim, budget={"tokens_per_day": 10**6})
+    llm = tune(root, "--yes", "--json").json["llm"]
+    day = invoke("status", "--root", root, "--json").json["day"]
+    assert day["tokens"]["spent"] == llm["prompt_tokens"] + llm["completion_tokens"] > 0
+    prompts, sent = own_prompts(root), llmsim.requests
+    settings = json.loads((root / "settings.yaml").read_text())
+    (root / "settings.yaml").write_text(json.dumps(settings | {"budget": {"tokens_per_day": 1}}))
+    stopped = tune(root, "--yes", "--json", "--domain", "quarries")
+    assert json.loads(stopped.out)["error"]["type"] == "budget"
+    assert (own_prompts(root), llmsim.requests) == (prompts, sent)
 
 
 def test_wrong_wishes(tmp_path: Path, llmsim: LlmSim) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import subprocess
 import sys
 import time
+from bisect import insort
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -223,6 +225,90 @@ def test_a_provider_that_does_not_say_how_long() -> None:
     seconds, _ = time_of(provider, calls)
     assert provider.refused <= 0.03 * calls
     assert seconds <= 600 / 2 / 0.6
+
+
+def time_in_a_crowd(most: int, calls: int, latency: float, after: float | None = 1.0) -> tuple[float, int, Pace]:
+    """Seconds and refusals with a provider that answers so many calls at once; answers take different times."""
+    chance, pace, now, refused, flying = random.Random(1), Pace(), 1000.0, 0, list[float]()
+    while calls:
+        while flying and flying[0] <= now:
+            flying.pop(0)
+            calls -= 1
+        if calls <= len(flying) or len(flying) == 25 or math.isinf(pace.wait(now, len(flying))):
+            now = flying[0] if flying else now
+        elif (wait := pace.wait(now, len(flying))) > 0:
+            now += wait
+        else:
+            pace.start(now, len(flying) + 1)
+            if len(flying) < most:
+                insort(flying, now + latency * chance.uniform(0.7, 1.3))
+            else:
+                refused += 1
+                pace.refused(now, now, after, len(flying) + 1)
+    return now - 1000.0, refused, pace
+
+
+@pytest.mark.parametrize(("most", "latency"), [(4, 1.0), (8, 1.0), (20, 1.0), (2, 5.0), (8, 5.0), (20, 5.0)])
+def test_a_limit_on_calls_at_once_is_found(most: int, latency: float) -> None:
+    """Of that limit a pace alone used half, or met it with every other call where answers take long."""
+    calls = 600
+    seconds, refused, pace = time_in_a_crowd(most, calls, latency)
+    assert pace.most == most
+    assert refused <= 0.02 * calls
+    assert calls * latency / most / seconds >= 0.85
+
+
+@pytest.mark.parametrize("credit", [1, 4, 120])
+@pytest.mark.parametrize("latency", [0.2, 1.0, 5.0])
+def test_a_limit_on_the_pace_is_not_taken_for_one_on_calls_at_once(credit: int, latency: float) -> None:
+    provider, chance, pace, now, left = Provider(120, credit), random.Random(1), Pace(), 1000.0, 600
+    flying: list[float] = []
+    provider.at = now
+    while left:
+        flying = [end for end in flying if end > now]
+        wait = pace.wait(now, len(flying))
+        if wait > 0:
+            now = min(flying) if math.isinf(wait) else now + wait
+            continue
+        pace.start(now, len(flying) + 1)
+        if provider.refuses(now):
+            pace.refused(now, now, provider.retry_after, len(flying) + 1)
+        else:
+            left -= 1
+            flying.append(now + latency * chance.uniform(0.7, 1.3))
+    assert pace.most == 0
+    assert provider.refused <= 0.025 * 600
+    assert now - 1000.0 <= (600 - credit) / 2 / 0.8
+
+
+def test_a_limit_on_calls_at_once_that_changes() -> None:
+    """Where another process begins, each takes half; when there is more room again, more at once are tried."""
+    _, _, pace = time_in_a_crowd(8, 200, 1.0)
+    now, most = 10_000.0, pace.most
+    for _ in range(2 * CALM):
+        pace.start(now, most)
+    pace.refused(now, now, 1.0, 3)
+    assert pace.most == most // 2
+    for _ in range(10 * CALM):
+        pace.start(now + 10, pace.most)
+    assert pace.most > most // 2
+
+
+def test_waiting_calls_start_when_one_in_flight_has_ended() -> None:
+    async def main() -> None:
+        store = ProcessLimits()
+        limiter, slots = ModelLimits("model", None, store), asyncio.Semaphore(9)
+        store.change("model", 60.0, lambda meter, _: setattr(meter.pace, "most", 1))
+        await limiter.enter(1, slots)
+        waiting = asyncio.create_task(limiter.enter(1, slots))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        assert slots._value == 8, "none is held while waiting"
+        limiter.leave()
+        slots.release()
+        assert (await asyncio.wait_for(waiting, 1)).flying == 1
+
+    asyncio.run(main())
 
 
 def test_the_pace_follows_the_provider() -> None:
