@@ -125,7 +125,7 @@ def extrapolate(stage: StagePlan, half: StagePlan, times: float) -> None:
     def grown(part: float, of_half: float) -> float:
         # A power of the size, as the number of different words is in a text; no figure grows faster than the text.
         power = math.log2(part / of_half) if part > of_half > 0 else 0.0 if part else 1.0
-        return part * times ** min(1.0, power)
+        return part * float(times ** min(1.0, power))
 
     stage.calls = round(grown(stage.calls, half.calls))
     stage.prompt_tokens = round(grown(stage.prompt_tokens, half.prompt_tokens))
