@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from bench.long_text_embedding import DATA, best, gold_by_words
 from graphrag_assets.indexing.chunking import Chunk, ChunkerType, chunk
-from graphrag_assets.llm.embedded import EmbeddedEmbedder
+from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder
 from graphrag_assets.llm.tokens import tokenizer
 from graphrag_assets.text.sentences import sentences
 

@@ -26,8 +26,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from graphrag_assets.llm.clients import connect, endpoint
 from graphrag_assets.llm.gateway import Gateway
+from graphrag_assets.llm.providers.clients import connect, endpoint
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.settings import ModelSettings, Settings, Workspace
 from tests.llmsim_server import LlmSim

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from graphrag_assets.llm.embedded import EmbeddedEmbedder
+from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder
 
 DATA = Path(os.environ.get("GRAPHRAG_SHARED", Path(__file__).resolve().parents[2] / "shared")) / "data"
 WORDS, OVERLAP = 900, 75  # some 1,200 and 100 tokens

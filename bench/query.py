@@ -207,7 +207,7 @@ def prepared(base: Path, size: int) -> Path:
         (folder / "settings.yaml").write_text("method: fast\n", encoding="utf-8")
         code = (
             "import sys; from pathlib import Path; from bench.synthetic import publish; "
-            "from graphrag_assets.llm.embedded import EmbeddedEmbedder; "
+            "from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder; "
             "publish(Path(sys.argv[1]), int(sys.argv[2]), f'embedded/{EmbeddedEmbedder().model}')"
         )
         environment = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -22,7 +22,7 @@ from graphrag_assets.indexing.full_text import term_tables
 from graphrag_assets.indexing.graph import merge_graph
 from graphrag_assets.indexing.links import link_tables, row_numbers, text_unit_links
 from graphrag_assets.indexing.resolution import resolve_entities, title_profiles
-from graphrag_assets.llm.embedded import EmbeddedEmbedder
+from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder
 from graphrag_assets.storage import parquet, tables
 from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
 from graphrag_assets.storage.snapshots import SnapshotStore, VectorTable

@@ -38,7 +38,7 @@ import pyarrow.parquet as pq
 
 from bench.near_misses import RELATIONS
 from bench.recorded_graph import Passage, publish
-from graphrag_assets.llm.embedded import EmbeddedEmbedder, Reranker
+from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder, Reranker
 from graphrag_assets.query import lookups, open_index
 from graphrag_assets.query.basic import rerank, retrieve
 from graphrag_assets.query.entities import choose_seeds, find_entities

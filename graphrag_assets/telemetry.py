@@ -5,7 +5,7 @@ answers is in none, unless ``telemetry.capture_content`` is set; keys never are.
 
     index                    a reconcile, from the look at the input to the published snapshot
       step entities          a step of a Dagster run
-        chat gpt-4.1-mini    a request to a model (:mod:`graphrag_assets.llm.observing`)
+        chat gpt-4.1-mini    a request to a model (:mod:`graphrag_assets.llm.providers.observing`)
     question                 a question
       question embed         a part of the search
 """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from graphrag_assets.llm.embeddings import DEFAULT_EMBEDDED
+from graphrag_assets.llm.embedding.models import DEFAULT_EMBEDDED
 from graphrag_assets.settings import ModelSettings, Workspace
 
 

@@ -19,7 +19,7 @@ from graphrag_assets.assets.fingerprints import ALGORITHM_VERSIONS
 from graphrag_assets.indexing.conflicts import Conflict, Conflicts, Side
 from graphrag_assets.indexing.contradictions import find_conflicts
 from graphrag_assets.indexing.statements import find_statements
-from graphrag_assets.llm.cache import AnswerCache
+from graphrag_assets.llm.caching.local import AnswerCache
 from graphrag_assets.settings import Workspace
 
 STAGE = "contradictions"

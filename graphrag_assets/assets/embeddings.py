@@ -28,7 +28,7 @@ from graphrag_assets.storage.vectors import VectorStore, read_marker
 from graphrag_assets.text.citations import strip_citations
 
 if TYPE_CHECKING:
-    from graphrag_assets.llm.embeddings import Embedder
+    from graphrag_assets.llm.embedding.models import Embedder
     from graphrag_assets.llm.usage import StageUsage
 
 log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ async def embed_tables(texts: Mapping[str, Texts], asset: str, workspace: Worksp
         workspace: Models.
         storage: The storage base.
     """
-    from graphrag_assets.llm.embeddings import embedder as choose
+    from graphrag_assets.llm.embedding.models import embedder as choose
 
     give_back_memory()
     async with open_gateway(workspace) as gateway:
@@ -218,7 +218,7 @@ def figures(made: Embedded, asset: str, workspace: Workspace) -> dict[str, dict[
 
 def language_warning(index: Index, batches: list[str]) -> str:
     """What a user should know where the embedded model does not read the language of the documents; else empty."""
-    from graphrag_assets.llm.embedded import choose_embedding_model
+    from graphrag_assets.llm.embedding.embedded import choose_embedding_model
 
     settings = index.workspace.settings
     if settings.embedding_models or settings.embedded_models.embedding:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from graphrag_assets.ids import digest, digest_json
 from graphrag_assets.input.inventory import common_language
-from graphrag_assets.llm.clients import answer_identity
+from graphrag_assets.llm.providers.clients import answer_identity
 from graphrag_assets.prompt_files import load_prompt, prompt_version
 from graphrag_assets.settings import ModelSettings, Workspace
 

@@ -13,7 +13,7 @@ import dagster as dg
 from graphrag_assets import interrupts
 from graphrag_assets.assets.refreshing import refreshing
 from graphrag_assets.assets.resources import open_storage
-from graphrag_assets.llm.budget import Budget, current_budgets
+from graphrag_assets.llm.limiting.budget import Budget, current_budgets
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.ladder import keep_ladder
 from graphrag_assets.storage.vectors import load_lancedb
@@ -61,9 +61,9 @@ async def open_gateway(workspace: Workspace) -> AsyncIterator[Gateway]:
             do not depend on the failed one; the user had to wait to learn what is wrong.
     """
     from graphrag_assets.llm.batching.waiting import BatchPending
-    from graphrag_assets.llm.day_budget import DayReached
     from graphrag_assets.llm.errors import GatewayError
     from graphrag_assets.llm.gateway import Gateway
+    from graphrag_assets.llm.limiting.day_budget import DayReached
 
     interrupts.check()
     run_id = _run_id()

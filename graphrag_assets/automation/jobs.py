@@ -50,7 +50,7 @@ def reconcile_op(context: dg.OpExecutionContext, config: ReconcileConfig, index:
     from graphrag_assets.assets.models import settings_budget
     from graphrag_assets.automation.instance import opened
     from graphrag_assets.automation.reconcile import RunFailedError, WaitingError, reconcile
-    from graphrag_assets.llm.budget import limited_by
+    from graphrag_assets.llm.limiting.budget import limited_by
 
     wish = Wish(
         config.allow_empty,

@@ -32,7 +32,7 @@ from graphrag_assets.automation.processes import PROCESS_TAG, end_dead_runs, end
 from graphrag_assets.automation.wish import Wish
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
-from graphrag_assets.llm.budget import current_budgets
+from graphrag_assets.llm.limiting.budget import current_budgets
 from graphrag_assets.storage.lease import BusyError, exclusive
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import is_kept

@@ -24,14 +24,14 @@ def _file(workspace: Workspace) -> Path:
 
 def _shared(workspace: Workspace) -> Any:
     """The objects of the shared cache; None where there is none."""
-    from graphrag_assets.llm.shared_cache import shared_objects
+    from graphrag_assets.llm.caching.shared import shared_objects
 
     return shared_objects(workspace)
 
 
 def show_command(workspace: Workspace, *, as_json: bool) -> None:
     """Show size, entries and how often answers were taken."""
-    from graphrag_assets.llm.cache_care import contents, shared_contents
+    from graphrag_assets.llm.caching.care import contents, shared_contents
 
     found = contents(_file(workspace))
     objects = _shared(workspace)
@@ -69,7 +69,7 @@ def prune_command(
     workspace: Workspace, *, older_than: float | None, max_size: int | None, shared: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Take out what is old; refused while the index is worked on."""
-    from graphrag_assets.llm.cache_care import Pruned, prune_file, prune_shared
+    from graphrag_assets.llm.caching.care import Pruned, prune_file, prune_shared
 
     if older_than is None and max_size is None:
         raise click.UsageError(
@@ -109,7 +109,7 @@ def prune_command(
 
 def export_command(workspace: Workspace, file: Path, *, as_json: bool) -> None:
     """Write the cache into one file."""
-    from graphrag_assets.llm.cache_exchange import export_cache
+    from graphrag_assets.llm.caching.exchange import export_cache
 
     counts = export_cache(file, _file(workspace), _shared(workspace))
     if as_json:
@@ -121,8 +121,8 @@ def export_command(workspace: Workspace, file: Path, *, as_json: bool) -> None:
 
 def import_command(workspace: Workspace, file: Path, *, as_json: bool) -> None:
     """Take what another cache holds."""
-    from graphrag_assets.llm.cache_exchange import import_cache
-    from graphrag_assets.llm.shared_cache import open_cache
+    from graphrag_assets.llm.caching.exchange import import_cache
+    from graphrag_assets.llm.caching.shared import open_cache
 
     _file(workspace)
     cache = open_cache(workspace, must_keep=True)

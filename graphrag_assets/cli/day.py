@@ -15,8 +15,8 @@ def day_of(workspace: Workspace) -> dict[str, Any] | None:
         null where there is no limit; ``unpriced_tokens`` are in no figure in USD. ``problem`` in their place where the
         store cannot be read.
     """
-    from graphrag_assets.llm.day_budget import open_day_budget
     from graphrag_assets.llm.errors import GatewayError
+    from graphrag_assets.llm.limiting.day_budget import open_day_budget
 
     try:
         budget = open_day_budget(workspace)

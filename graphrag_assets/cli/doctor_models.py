@@ -84,7 +84,7 @@ def _key(name: str, entry: ModelSettings) -> Iterator[Finding]:
 
 def _server(settings: Settings, name: str, entry: ModelSettings, embeds: bool) -> Iterator[Finding]:
     """The server of a model that runs on one's own machine: whether it answers, has the model, and how much it reads."""
-    from graphrag_assets.llm.local_servers import LOCAL_PROVIDERS, runs_locally, served
+    from graphrag_assets.llm.providers.local_servers import LOCAL_PROVIDERS, runs_locally, served
 
     if not runs_locally(entry):
         return
@@ -195,7 +195,7 @@ def _embedded_name(settings: Settings) -> str:
 
 def embedded_models(workspace: Workspace) -> Iterator[Finding]:
     """The files of the embedded models in use, by their hashes."""
-    from graphrag_assets.llm import embedded_files as files
+    from graphrag_assets.llm.embedding import embedded_files as files
 
     settings = workspace.settings
     wanted: dict[str, tuple[files.ModelFile, ...]] = {}

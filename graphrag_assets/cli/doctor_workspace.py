@@ -114,7 +114,7 @@ def language(workspace: Workspace) -> Iterator[Finding]:
     """The languages of a sample of the input against the models that read it."""
     from graphrag_assets.input.folder import read_input
     from graphrag_assets.input.language import detect_language
-    from graphrag_assets.llm.embedded import choose_embedding_model
+    from graphrag_assets.llm.embedding.embedded import choose_embedding_model
 
     settings, filesystem = workspace.settings, _input(workspace)
     languages: Counter[str] = Counter()
@@ -217,9 +217,9 @@ def cache(workspace: Workspace) -> Iterator[Finding]:
 
 def shared_cache(workspace: Workspace) -> Iterator[Finding]:
     """Whether the cache that hosts share can be listed, read and written; nothing where there is none."""
+    from graphrag_assets.llm.caching.objects import SETTING
+    from graphrag_assets.llm.caching.shared import shared_objects, shared_place
     from graphrag_assets.llm.errors import GatewayError
-    from graphrag_assets.llm.shared_cache import shared_objects, shared_place
-    from graphrag_assets.llm.shared_objects import SETTING
 
     objects, place = shared_objects(workspace), shared_place(workspace)
     if objects is None:

@@ -176,7 +176,7 @@ def _reconcile(
     from graphrag_assets.assets.resources import Index
     from graphrag_assets.automation.instance import open_instance
     from graphrag_assets.automation.reconcile import RunFailedError, WaitingError, reconcile
-    from graphrag_assets.llm.budget import limited_by
+    from graphrag_assets.llm.limiting.budget import limited_by
 
     spare_memory()
     budget = settings_budget(workspace, usd, tokens)

@@ -121,7 +121,7 @@ async def _ask(
     index: Index, question: str, asking: Asking, on_text: Callable[[str], None] | None, explain: bool
 ) -> tuple[Answer, list[str]]:
     """Answer and suggestions, with the models opened once."""
-    from graphrag_assets.llm.budget import limited_by
+    from graphrag_assets.llm.limiting.budget import limited_by
     from graphrag_assets.query import QueryError, ask
     from graphrag_assets.query.engine import ceiling
     from graphrag_assets.query.models import open_models

@@ -18,9 +18,9 @@ from graphrag_assets import interrupts
 from graphrag_assets.cli.index import open_places, usage_json
 from graphrag_assets.cli.output import fail, print_json
 from graphrag_assets.input.folder import require_input
-from graphrag_assets.llm.budget import Budget, BudgetReached
-from graphrag_assets.llm.embeddings import embedder
+from graphrag_assets.llm.embedding.models import embedder
 from graphrag_assets.llm.gateway import Gateway
+from graphrag_assets.llm.limiting.budget import Budget, BudgetReached
 from graphrag_assets.llm.prices import ModelFacts, facts
 from graphrag_assets.llm.tokens import Tokenizer, tokenizer
 from graphrag_assets.llm.usage import StageUsage

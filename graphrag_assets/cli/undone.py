@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from graphrag_assets.llm.failed_answers import file_name, folder_of
+from graphrag_assets.llm.asking.failed_answers import file_name, folder_of
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage.filesystem import FileSystem
 from graphrag_assets.storage.undone import FOLDER, Undone, read_undone

@@ -28,7 +28,7 @@ from graphrag_assets.storage.vectors import FOLDER, VectorStore
 from graphrag_assets.text.citations import strip_citations
 
 if TYPE_CHECKING:
-    from graphrag_assets.llm.embeddings import Embedder
+    from graphrag_assets.llm.embedding.models import Embedder
 
 #: What happens to the vectors of a source: kept where it names the model of the workspace, always kept, made anew.
 VectorPolicy = Literal["auto", "keep", "embed"]
@@ -82,7 +82,7 @@ async def import_graphrag(
         ExchangeError: There is no index that can be read, a blocking check failed, or its vectors cannot be kept.
         GatewayError: The embedding model cannot be used.
     """
-    from graphrag_assets.llm.embeddings import embedder as choose
+    from graphrag_assets.llm.embedding.models import embedder as choose
     from graphrag_assets.llm.gateway import Gateway
     from graphrag_assets.llm.tokens import tokenizer
 

@@ -24,26 +24,26 @@ from types import TracebackType
 from typing import Literal, Protocol, Self, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message
-from graphrag_assets.llm.answers import Answers, Booking
-from graphrag_assets.llm.asker import Asker
+from graphrag_assets.llm.asking.answers import Answers, Booking
+from graphrag_assets.llm.asking.asker import Asker
+from graphrag_assets.llm.asking.calls import ModelCalls
+from graphrag_assets.llm.asking.failed_answers import FailedAnswers, folder_of
 from graphrag_assets.llm.batching.desk import Desk
 from graphrag_assets.llm.batching.model_desk import CHAT, EMBEDDINGS, ModelDesk
 from graphrag_assets.llm.batching.records import Records, records_path
 from graphrag_assets.llm.batching.waiting import waits
-from graphrag_assets.llm.budget import Budget
-from graphrag_assets.llm.cache import AnswerCache
-from graphrag_assets.llm.calls import ModelCalls
-from graphrag_assets.llm.clients import StreamEnd, Vector
-from graphrag_assets.llm.day_budget import DayBudget, open_day_budget
+from graphrag_assets.llm.caching.local import AnswerCache
+from graphrag_assets.llm.caching.shared import open_cache
+from graphrag_assets.llm.embedding.vectors import Packing, Vectors
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError
-from graphrag_assets.llm.failed_answers import FailedAnswers, folder_of
 from graphrag_assets.llm.ledger import Ledger, Prompts
-from graphrag_assets.llm.limit_stores import open_limits
-from graphrag_assets.llm.observing import STAGE, serving
+from graphrag_assets.llm.limiting.budget import Budget
+from graphrag_assets.llm.limiting.day_budget import DayBudget, open_day_budget
+from graphrag_assets.llm.limiting.stores import open_limits
 from graphrag_assets.llm.prices import ModelFacts, ask_servers
-from graphrag_assets.llm.shared_cache import open_cache
+from graphrag_assets.llm.providers.clients import StreamEnd, Vector
+from graphrag_assets.llm.providers.observing import STAGE, serving
 from graphrag_assets.llm.usage import StageUsage
-from graphrag_assets.llm.vectors import Packing, Vectors
 from graphrag_assets.settings import ModelSettings, Workspace
 from graphrag_assets.text.reasoning import ReasoningFilter
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from graphrag_assets.llm.clients import TokenUsage
+from graphrag_assets.llm.providers.clients import TokenUsage
 from graphrag_assets.settings import ModelSettings
 
 _TABLE = "model_prices_and_context_window_backup.json"
@@ -85,7 +85,7 @@ def facts(model: ModelSettings) -> ModelFacts:
 
 def ask_servers(models: Iterable[ModelSettings]) -> None:
     """Ask the servers of one's own among some models, which may take seconds, so that :func:`facts` need not wait."""
-    from graphrag_assets.llm.local_servers import runs_locally
+    from graphrag_assets.llm.providers.local_servers import runs_locally
 
     for model in models:
         if runs_locally(model):
@@ -97,7 +97,7 @@ def _served_window(model: ModelSettings, *, known: bool) -> int | None:
 
     Another address on this machine is asked only for a model that the table does not know: it may be a proxy.
     """
-    from graphrag_assets.llm.local_servers import LOCAL_PROVIDERS, served
+    from graphrag_assets.llm.providers.local_servers import LOCAL_PROVIDERS, served
 
     if known and model.model_provider not in LOCAL_PROVIDERS:
         return None

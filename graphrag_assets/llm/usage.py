@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from graphrag_assets.llm.clients import TokenUsage
+from graphrag_assets.llm.providers.clients import TokenUsage
 
 #: What is done about an answer that cannot be used as it is, in order: its form is mended; it is asked for again, as it was
 #: asked for; with what was wrong with it; with less to read; the fallback model is asked; of one that was cut, the part

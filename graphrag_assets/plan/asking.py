@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from pydantic import SecretStr
 
 from graphrag_assets.indexing.asking import Ask, Message, Reply
-from graphrag_assets.llm.answers import Answers
-from graphrag_assets.llm.cache import AnswerCache
-from graphrag_assets.llm.calls import ModelCalls
+from graphrag_assets.llm.asking.answers import Answers
+from graphrag_assets.llm.asking.calls import ModelCalls
+from graphrag_assets.llm.caching.local import AnswerCache
 from graphrag_assets.plan import supposing
 from graphrag_assets.plan.figures import StagePlan
 from graphrag_assets.plan.history import History

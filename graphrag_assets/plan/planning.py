@@ -30,12 +30,12 @@ from graphrag_assets.ids import digest
 from graphrag_assets.input.folder import require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
 from graphrag_assets.llm.batching.records import Records, records_path
-from graphrag_assets.llm.cache import AnswerCache
-from graphrag_assets.llm.embeddings import DEFAULT_EMBEDDED
+from graphrag_assets.llm.caching.local import AnswerCache
+from graphrag_assets.llm.embedding.models import DEFAULT_EMBEDDED
+from graphrag_assets.llm.embedding.vectors import PROBE, Vectors
 from graphrag_assets.llm.gateway import packing
 from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.llm.tokens import tokenizer
-from graphrag_assets.llm.vectors import PROBE, Vectors
 from graphrag_assets.plan.asking import GLEANINGS, Supposing
 from graphrag_assets.plan.corpus import Texts, communities_of, graph_tables, reports_of
 from graphrag_assets.plan.duration import seconds_of

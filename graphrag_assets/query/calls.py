@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Ask, Message
-from graphrag_assets.llm.budget import BudgetReached
 from graphrag_assets.llm.errors import GatewayError
+from graphrag_assets.llm.limiting.budget import BudgetReached
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.query.plain import plain_text
 from graphrag_assets.text.answer_objects import Words, find_object

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from graphrag_assets.indexing.asking import Ask
-from graphrag_assets.llm.budget import BudgetReached
+from graphrag_assets.llm.limiting.budget import BudgetReached
 from graphrag_assets.query.calls import (
     TIMED_OUT,
     Deadline,

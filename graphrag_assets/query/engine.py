@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Literal
 
-from graphrag_assets.llm.budget import Budget, limited_by
-from graphrag_assets.llm.wire import clean
+from graphrag_assets.llm.limiting.budget import Budget, limited_by
+from graphrag_assets.llm.providers.wire import clean
 from graphrag_assets.prompt_files import PromptError, require_prompts
 from graphrag_assets.query import costs, routing, searches
 from graphrag_assets.query.accounts import copy_usage, usage_since

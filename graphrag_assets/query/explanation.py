@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphrag_assets.llm.budget import Budget
+from graphrag_assets.llm.limiting.budget import Budget
 from graphrag_assets.query.context import Context, Section
 from graphrag_assets.query.costs import Cost
 from graphrag_assets.query.result import Draft

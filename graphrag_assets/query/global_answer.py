@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from graphrag_assets.llm.budget import limited_by
+from graphrag_assets.llm.limiting.budget import limited_by
 from graphrag_assets.query import dynamic, global_search, lookups
 from graphrag_assets.query.calls import Deadline, Outcome, call, call_all, failures
 from graphrag_assets.query.citations import check_citations

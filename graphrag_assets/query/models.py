@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from graphrag_assets.indexing.asking import Ask, Message
-from graphrag_assets.llm.budget import BudgetReached
+from graphrag_assets.llm.limiting.budget import BudgetReached
 from graphrag_assets.llm.prices import ModelFacts
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.query.context import TokenCounter
@@ -22,8 +22,8 @@ from graphrag_assets.query.matching import overlap, terms
 if TYPE_CHECKING:
     import numpy as np
 
-    from graphrag_assets.llm.embedded import Reranker
-    from graphrag_assets.llm.embeddings import Embedder
+    from graphrag_assets.llm.embedding.embedded import Reranker
+    from graphrag_assets.llm.embedding.models import Embedder
 
 STAGE_EMBEDDING = "query_embedding"
 
@@ -154,7 +154,7 @@ def cosine_scorer(embedder: Embedder) -> Scorer:
 @lru_cache(maxsize=1)
 def embedded_reranker(threads: int | None) -> Reranker:
     """The embedded cross-encoder, loaded once a process, at its first use."""
-    from graphrag_assets.llm.embedded import Reranker
+    from graphrag_assets.llm.embedding.embedded import Reranker
 
     return Reranker(threads)
 
@@ -173,7 +173,7 @@ def reranking_scorer(threads: int | None) -> Scorer:
 @lru_cache(maxsize=1)
 def english_meaning(threads: int | None) -> Meaning:
     """Nearness of English words by the embedded model, which is loaded once a process; words are kept."""
-    from graphrag_assets.llm.embedded import EmbeddedEmbedder
+    from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder
 
     encoder = EmbeddedEmbedder("bge-small-en-v1.5", threads)
     known: dict[str, np.ndarray[Any, Any]] = {}
@@ -194,7 +194,7 @@ def _reranker_of(index: Index) -> Scorer | None:
     embedded = index.settings.embedded_models
     if not embedded.reranker:
         return None
-    from graphrag_assets.llm.embedded import EmbeddedModelError
+    from graphrag_assets.llm.embedding.embedded import EmbeddedModelError
 
     try:
         return reranking_scorer(embedded.threads)
@@ -205,7 +205,7 @@ def _reranker_of(index: Index) -> Scorer | None:
 @asynccontextmanager
 async def open_models(index: Index) -> AsyncIterator[Models]:
     """The models that the workspace of an index names, for as long as questions are asked."""
-    from graphrag_assets.llm.embeddings import embedder
+    from graphrag_assets.llm.embedding.models import embedder
     from graphrag_assets.llm.gateway import Gateway
     from graphrag_assets.llm.tokens import tokenizer
 

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from graphrag_assets.llm.budget import BudgetReached
+from graphrag_assets.llm.limiting.budget import BudgetReached
 from graphrag_assets.query import lookups
 from graphrag_assets.query.basic import retrieve
 from graphrag_assets.query.calls import Stopped, call, parse_text

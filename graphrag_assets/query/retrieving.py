@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from graphrag_assets.llm.budget import BudgetReached
+from graphrag_assets.llm.limiting.budget import BudgetReached
 from graphrag_assets.query.basic import build_basic_context
 from graphrag_assets.query.calls import TIMED_OUT, Stopped
 from graphrag_assets.query.context import Context, Section

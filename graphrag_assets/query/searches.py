@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from graphrag_assets.llm.budget import limited_by
+from graphrag_assets.llm.limiting.budget import limited_by
 from graphrag_assets.query import drift
 from graphrag_assets.query.context import Context
 from graphrag_assets.query.errors import NoReports, QueryError

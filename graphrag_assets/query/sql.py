@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphrag_assets.llm.ledger import read_calls
-from graphrag_assets.llm.wire import clean
+from graphrag_assets.llm.providers.wire import clean
 from graphrag_assets.query.errors import QueryError
 from graphrag_assets.settings import Workspace
 from graphrag_assets.storage import tables

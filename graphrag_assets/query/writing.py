@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphrag_assets.indexing.asking import Message
-from graphrag_assets.llm.budget import Budget, BudgetReached
+from graphrag_assets.llm.limiting.budget import Budget, BudgetReached
 from graphrag_assets.prompt_files import PromptError, load_prompt
 from graphrag_assets.query.calls import TIMED_OUT, Deadline, Outcome, call, call_all, parse_text, told
 from graphrag_assets.query.citations import Citable, CitationStream

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from graphrag_assets.llm.local_servers import served
 from graphrag_assets.llm.prices import facts
+from graphrag_assets.llm.providers.local_servers import served
 from graphrag_assets.settings import ModelSettings
 from tests.local_model.conftest import WINDOW
 from tests.pipeline.workspaces import invoke, make_workspace, rows

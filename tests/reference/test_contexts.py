@@ -134,7 +134,7 @@ def both(
     source = shared / "data" / request.param
     (folder / "settings.yaml").write_text("{}", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphrag_assets.llm.embeddings.embedder", lambda *_: Embedder())
+        patch.setattr("graphrag_assets.llm.embedding.models.embedder", lambda *_: Embedder())
         for arguments in (["import", str(source)], ["export", "--format", "graphrag", str(folder / "out")]):
             done = CliRunner().invoke(main, [*arguments, "--root", str(folder)])
             assert done.exit_code == 0, done.output

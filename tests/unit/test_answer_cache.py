@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_assets.indexing.asking import AnswerError, Reply
-from graphrag_assets.llm.cache import AnswerCache, answer_key, vector_keys
+from graphrag_assets.llm.caching.local import AnswerCache, answer_key, vector_keys
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.llm.gateway import Gateway, StageUsage
 from graphrag_assets.settings import Workspace
@@ -60,7 +60,7 @@ def test_what_comes_close_together_is_written_together(tmp_path: Path, monkeypat
     groups: list[int] = []
     write = cache._write
     monkeypatch.setattr(cache, "_write", lambda group, calls: (groups.append(len(group)), write(group, calls)))
-    monkeypatch.setattr("graphrag_assets.llm.cache.GATHERING", 60.0)
+    monkeypatch.setattr("graphrag_assets.llm.caching.local.GATHERING", 60.0)
     for number in range(20):
         cache.put_answer(b"k%d" % number, b"value", "stage")
         time.sleep(0.001)
@@ -120,7 +120,7 @@ def test_ten_thousand_vectors_are_read_in_well_under_a_second(tmp_path: Path) ->
 _WRITER = """
 import sys
 from pathlib import Path
-from graphrag_assets.llm.cache import AnswerCache
+from graphrag_assets.llm.caching.local import AnswerCache
 path, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 cache = AnswerCache(path)
 for i in range(count):

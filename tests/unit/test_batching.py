@@ -16,11 +16,11 @@ from graphrag_assets.indexing.asking import Reply
 from graphrag_assets.llm.batching import desk, lines
 from graphrag_assets.llm.batching.records import Flight, Records, records_path
 from graphrag_assets.llm.batching.waiting import BatchPending, waiting_for_batches
-from graphrag_assets.llm.budget import Budget, BudgetReached
-from graphrag_assets.llm.day_budget import DayReached, open_day_budget
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.llm.gateway import Gateway
 from graphrag_assets.llm.ledger import read_calls
+from graphrag_assets.llm.limiting.budget import Budget, BudgetReached
+from graphrag_assets.llm.limiting.day_budget import DayReached, open_day_budget
 from graphrag_assets.settings import Workspace
 from tests.batch_server import BatchServer
 from tests.unit.llm_workspaces import QUICK, points, question, workspace

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_assets.llm.budget import (
+from graphrag_assets.llm.gateway import Gateway
+from graphrag_assets.llm.limiting.budget import (
     SHORTEST_ANSWER,
     USUAL_ANSWER,
     Budget,
@@ -18,7 +19,6 @@ from graphrag_assets.llm.budget import (
     UnknownPrice,
     limited_by,
 )
-from graphrag_assets.llm.gateway import Gateway
 from tests.llmsim_server import LlmSim
 from tests.unit.llm_workspaces import points, question, workspace
 

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_assets.llm import cache_care, cache_exchange
-from graphrag_assets.llm.cache import AnswerCache
+from graphrag_assets.llm.caching import care as cache_care
+from graphrag_assets.llm.caching import exchange as cache_exchange
+from graphrag_assets.llm.caching.local import AnswerCache
+from graphrag_assets.llm.caching.objects import BucketObjects, SharedObjects
+from graphrag_assets.llm.caching.shared import SharedCache
 from graphrag_assets.llm.ledger import Call
-from graphrag_assets.llm.shared_cache import SharedCache
-from graphrag_assets.llm.shared_objects import BucketObjects, SharedObjects
 from graphrag_assets.object_store import ObjectStore
 from tests.pipeline.workspaces import command, invoke, make_workspace
 from tests.s3_server import S3Server

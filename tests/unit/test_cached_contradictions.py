@@ -11,8 +11,8 @@ import pytest
 
 from graphrag_assets.assets import contradictions
 from graphrag_assets.assets.contradictions import cached_conflicts
-from graphrag_assets.llm.cache import AnswerCache
-from graphrag_assets.llm.cache_exchange import export_cache, import_cache
+from graphrag_assets.llm.caching.exchange import export_cache, import_cache
+from graphrag_assets.llm.caching.local import AnswerCache
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.storage.tables import COVARIATES
 

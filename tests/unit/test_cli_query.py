@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from graphrag_assets.cli.main import main
-from graphrag_assets.llm.embedded import EmbeddedEmbedder
+from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder
 from tests.published import publish
 from tests.unit.query_doubles import small_rows
 

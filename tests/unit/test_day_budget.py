@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_assets.llm import day_budget
-from graphrag_assets.llm.budget import Estimate, UnknownPrice
-from graphrag_assets.llm.day_budget import DayBudget, DayReached
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.llm.gateway import Gateway
-from graphrag_assets.llm.limit_stores import ProcessLimits
+from graphrag_assets.llm.limiting import day_budget
+from graphrag_assets.llm.limiting.budget import Estimate, UnknownPrice
+from graphrag_assets.llm.limiting.day_budget import DayBudget, DayReached
+from graphrag_assets.llm.limiting.stores import ProcessLimits
 from tests.llmsim_server import LlmSim
 from tests.unit.llm_workspaces import points, question, workspace
 from tests.unit.test_limits import open_store
@@ -180,8 +180,8 @@ def test_never_exceeded_by_calls_that_keep_to_their_limits(
 
 SPENDER = """
 import asyncio, sys, os
-from graphrag_assets.llm.budget import Estimate
-from graphrag_assets.llm.day_budget import DayBudget, DayReached
+from graphrag_assets.llm.limiting.budget import Estimate
+from graphrag_assets.llm.limiting.day_budget import DayBudget, DayReached
 from tests.unit.test_limits import open_store
 
 async def main(kind, place, account, whole, hang):

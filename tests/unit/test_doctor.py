@@ -287,7 +287,7 @@ def test_token_encoding(tmp_path: Path) -> None:
 
 
 def test_embedded_models_by_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphrag_assets.llm import embedded_files
+    from graphrag_assets.llm.embedding import embedded_files
 
     monkeypatch.setattr(
         embedded_files, "BGE_MODEL", embedded_files.ModelFile("yaml", "embedded", "__init__.py", "0" * 64)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_assets.llm import embedded, embedded_files
-from graphrag_assets.llm.embedded import EmbeddedEmbedder, Reranker, _text_windows, choose_embedding_model
-from graphrag_assets.llm.embedded_files import EmbeddedModelError, ModelFile
-from graphrag_assets.llm.transformer import windows
+from graphrag_assets.llm.embedding import embedded, embedded_files
+from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder, Reranker, _text_windows, choose_embedding_model
+from graphrag_assets.llm.embedding.embedded_files import EmbeddedModelError, ModelFile
+from graphrag_assets.llm.embedding.transformer import windows
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tokenizers")

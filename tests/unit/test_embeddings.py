@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_assets.llm.clients import Vector, VectorAnswer
-from graphrag_assets.llm.embeddings import ConfiguredEmbedder, LocalEmbedder, embedder
+from graphrag_assets.llm.embedding.long_texts import at_unit_length, pool, windows
+from graphrag_assets.llm.embedding.models import ConfiguredEmbedder, LocalEmbedder, embedder
+from graphrag_assets.llm.embedding.vectors import _check
 from graphrag_assets.llm.errors import PassingError
 from graphrag_assets.llm.gateway import Gateway, GatewayError, StageUsage
-from graphrag_assets.llm.vectors import _check
-from graphrag_assets.llm.windows import at_unit_length, pool, windows
+from graphrag_assets.llm.providers.clients import Vector, VectorAnswer
 from graphrag_assets.settings import Settings, Workspace
 from tests.llmsim_server import LlmSim
 from tests.unit.llm_workspaces import workspace

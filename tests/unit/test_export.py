@@ -20,7 +20,7 @@ pytestmark = pytest.mark.storage
 
 @pytest.fixture(autouse=True)
 def embedder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_assets.llm.embeddings.embedder", lambda *_: HashEmbedder())
+    monkeypatch.setattr("graphrag_assets.llm.embedding.models.embedder", lambda *_: HashEmbedder())
 
 
 @pytest.fixture

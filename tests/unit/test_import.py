@@ -37,7 +37,7 @@ TOKENS = tokenizer("o200k_base")
 def embedder(monkeypatch: pytest.MonkeyPatch) -> HashEmbedder:
     """The workspace's embedding model: quick, and the same everywhere."""
     double = HashEmbedder()
-    monkeypatch.setattr("graphrag_assets.llm.embeddings.embedder", lambda *_: double)
+    monkeypatch.setattr("graphrag_assets.llm.embedding.models.embedder", lambda *_: double)
     return double
 
 

@@ -16,10 +16,10 @@ from graphrag_assets.indexing.asking import AnswerError, Reply
 from graphrag_assets.indexing.extraction import Extraction, extract_graph, read_answer
 from graphrag_assets.indexing.gleaning import LEAST_CHARACTERS, halve
 from graphrag_assets.indexing.summaries import summarize
-from graphrag_assets.llm.clients import ChatAnswer, TokenUsage
-from graphrag_assets.llm.failed_answers import MOST_CHARACTERS, FailedAnswers, file_name, folder_of
+from graphrag_assets.llm.asking.failed_answers import MOST_CHARACTERS, FailedAnswers, file_name, folder_of
 from graphrag_assets.llm.gateway import Gateway
 from graphrag_assets.llm.ledger import read_calls
+from graphrag_assets.llm.providers.clients import ChatAnswer, TokenUsage
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.settings import Settings, Workspace
 from graphrag_assets.settings_file import SettingsError, load_workspace
@@ -167,7 +167,7 @@ def test_what_no_step_helps_is_kept_to_look_at(tmp_path: Path, caplog: pytest.Lo
 
 
 def test_kept_answers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphrag_assets.llm import failed_answers
+    from graphrag_assets.llm.asking import failed_answers
 
     monkeypatch.setattr(failed_answers, "MOST_FILES", 5)
     kept = FailedAnswers(tmp_path / "kept")

@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_assets.llm.calls import backoff
+from graphrag_assets.llm.asking.calls import backoff
 from graphrag_assets.llm.errors import GatewayError, PassingError, PermanentError, classify, redact, retry_after
-from graphrag_assets.llm.limit_stores import FileLimits, LimitStore, ProcessLimits, RedisLimits, open_limits
-from graphrag_assets.llm.limits import ModelLimits
-from graphrag_assets.llm.pace import CALM, Meter, Pace, Window
+from graphrag_assets.llm.limiting.limits import ModelLimits
+from graphrag_assets.llm.limiting.pace import CALM, Meter, Pace, Window
+from graphrag_assets.llm.limiting.stores import FileLimits, LimitStore, ProcessLimits, RedisLimits, open_limits
 from graphrag_assets.settings import RateLimitSettings, RetrySettings, Settings, Workspace
 
 
@@ -371,7 +371,7 @@ def open_store(kind: str, place: str) -> LimitStore:
 
 CALLER = """
 import asyncio, sys, time
-from graphrag_assets.llm.limits import ModelLimits
+from graphrag_assets.llm.limiting.limits import ModelLimits
 from graphrag_assets.settings import RateLimitSettings
 from tests.unit.test_limits import open_store
 kind, place, name, calls = sys.argv[1:]

@@ -17,10 +17,10 @@ import yaml
 from graphrag_assets.cli.doctor_models import models
 from graphrag_assets.cli.finding import Finding
 from graphrag_assets.cli.init import init_workspace
-from graphrag_assets.llm import local_servers
 from graphrag_assets.llm.gateway import Gateway
-from graphrag_assets.llm.local_servers import is_local, runs_locally, served
 from graphrag_assets.llm.prices import facts
+from graphrag_assets.llm.providers import local_servers
+from graphrag_assets.llm.providers.local_servers import is_local, runs_locally, served
 from graphrag_assets.settings import ModelSettings, Settings, Workspace
 from graphrag_assets.settings_file import load_workspace
 from tests.pipeline.workspaces import invoke, make_workspace

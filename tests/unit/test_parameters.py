@@ -14,9 +14,9 @@ import pytest
 
 from graphrag_assets.llm.errors import PermanentError
 from graphrag_assets.llm.gateway import Gateway
-from graphrag_assets.llm.parameters import blamed, unfit
 from graphrag_assets.llm.prices import ModelFacts, facts
-from graphrag_assets.llm.window import Window
+from graphrag_assets.llm.providers.context_window import Window
+from graphrag_assets.llm.providers.parameters import blamed, unfit
 from graphrag_assets.settings import ModelSettings, Settings, Workspace
 
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from graphrag_assets.llm.clients import TokenUsage
 from graphrag_assets.llm.prices import facts
+from graphrag_assets.llm.providers.clients import TokenUsage
 from graphrag_assets.llm.usage import StageUsage, total
 from graphrag_assets.settings import ModelSettings
 

@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_assets.indexing.asking import AnswerError
-from graphrag_assets.llm import shared_cache, shared_objects
+from graphrag_assets.llm.caching import objects as shared_objects
+from graphrag_assets.llm.caching import shared as shared_cache
+from graphrag_assets.llm.caching.objects import BucketObjects
+from graphrag_assets.llm.caching.shared import SharedCache
 from graphrag_assets.llm.gateway import Gateway
-from graphrag_assets.llm.shared_cache import SharedCache
-from graphrag_assets.llm.shared_objects import BucketObjects
 from graphrag_assets.object_store import ObjectStore
 from graphrag_assets.storage.filesystem import FileSystem, open_filesystem
 from tests.llmsim_server import LlmSim
@@ -101,7 +102,7 @@ def test_what_was_fetched_is_kept_on_the_host(tmp_path: Path, s3_proxy: S3Proxy,
 
 
 def test_a_file_that_was_not_shared_before_is_sent_whole(tmp_path: Path, place: ObjectStore) -> None:
-    from graphrag_assets.llm.cache import AnswerCache
+    from graphrag_assets.llm.caching.local import AnswerCache
 
     alone = AnswerCache(tmp_path / "a" / "llm.sqlite")
     alone.put_answer(KEYS[0], b"old", "s")

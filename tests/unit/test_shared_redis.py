@@ -14,10 +14,10 @@ import pytest
 import redis
 from pydantic import ValidationError
 
-from graphrag_assets.llm import cache_care
+from graphrag_assets.llm.caching import care as cache_care
+from graphrag_assets.llm.caching.redis import PREFIX, RedisObjects, RedisPlace
+from graphrag_assets.llm.caching.shared import SharedCache
 from graphrag_assets.llm.gateway import Gateway
-from graphrag_assets.llm.shared_cache import SharedCache
-from graphrag_assets.llm.shared_redis import PREFIX, RedisObjects, RedisPlace
 from graphrag_assets.settings_sections import CacheSettings
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import invoke, make_workspace

@@ -11,9 +11,9 @@ import pytest
 
 from graphrag_assets import progress
 from graphrag_assets.cli import showing
-from graphrag_assets.llm import calls
+from graphrag_assets.llm.asking import calls
+from graphrag_assets.llm.asking.notices import LONGEST_GAP, RetryNotices
 from graphrag_assets.llm.errors import GatewayError
-from graphrag_assets.llm.notices import LONGEST_GAP, RetryNotices
 from tests.llmsim_server import LlmSim
 from tests.unit.llm_workspaces import workspace
 from tests.unit.test_gateway import run
@@ -62,7 +62,7 @@ def test_failures_are_told_at_once_and_then_fewer(caplog: pytest.LogCaptureFixtu
 
 def test_a_black_hole(llmsim: LlmSim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that drops what is sent to it: here a queue of connections that is full."""
-    monkeypatch.setattr("graphrag_assets.llm.direct.CONNECT_TIMEOUT", 1.0)
+    monkeypatch.setattr("graphrag_assets.llm.providers.direct.CONNECT_TIMEOUT", 1.0)
     with socket.socket() as hole:
         hole.bind(("127.0.0.1", 0))
         hole.listen(0)

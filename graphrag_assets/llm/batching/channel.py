@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
+from graphrag_assets.llm.asking.calls import ModelCalls, backoff
 from graphrag_assets.llm.batching import lines
 from graphrag_assets.llm.batching.lines import Question
 from graphrag_assets.llm.batching.records import Flight, Records
@@ -22,11 +23,10 @@ from graphrag_assets.llm.batching.transports import (
     is_gone,
     transport,
 )
-from graphrag_assets.llm.budget import Estimate, all_of
-from graphrag_assets.llm.calls import ModelCalls, backoff
-from graphrag_assets.llm.day_budget import Held
-from graphrag_assets.llm.direct import usage_of
 from graphrag_assets.llm.errors import CallError, GatewayError, PassingError, PermanentError
+from graphrag_assets.llm.limiting.budget import Estimate, all_of
+from graphrag_assets.llm.limiting.day_budget import Held
+from graphrag_assets.llm.providers.direct import usage_of
 from graphrag_assets.settings import BatchApiSettings
 
 logger = logging.getLogger(__name__)

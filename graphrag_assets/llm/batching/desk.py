@@ -21,10 +21,10 @@ from graphrag_assets.llm.batching.channel import Channel
 from graphrag_assets.llm.batching.lines import Question
 from graphrag_assets.llm.batching.records import Flight, Found, Records
 from graphrag_assets.llm.batching.waiting import BatchPending
-from graphrag_assets.llm.budget import Budget, Estimate, Ticket
-from graphrag_assets.llm.cache import AnswerCache
-from graphrag_assets.llm.day_budget import DayReached, Held
+from graphrag_assets.llm.caching.local import AnswerCache
 from graphrag_assets.llm.errors import GatewayError
+from graphrag_assets.llm.limiting.budget import Budget, Estimate, Ticket
+from graphrag_assets.llm.limiting.day_budget import DayReached, Held
 
 logger = logging.getLogger(__name__)
 

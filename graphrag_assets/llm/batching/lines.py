@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from graphrag_assets.llm.wire import dumps
+from graphrag_assets.llm.providers.wire import dumps
 
 #: Codes of questions that a batch never came to: they did not fail.
 _NOT_BEGUN = frozenset({"batch_expired", "batch_cancelled"})

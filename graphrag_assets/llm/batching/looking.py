@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
+from graphrag_assets.llm.asking.calls import ModelCalls
 from graphrag_assets.llm.batching.channel import Channel
 from graphrag_assets.llm.batching.desk import told_flight
 from graphrag_assets.llm.batching.records import Flight, Records, records_path
 from graphrag_assets.llm.batching.transports import ENDED
-from graphrag_assets.llm.calls import ModelCalls
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.settings import ModelSettings, Workspace
 

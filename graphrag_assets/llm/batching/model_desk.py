@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from graphrag_assets.llm.asking.calls import ModelCalls
 from graphrag_assets.llm.batching.channel import Channel
 from graphrag_assets.llm.batching.desk import Desk
 from graphrag_assets.llm.batching.lines import question
-from graphrag_assets.llm.calls import ModelCalls
-from graphrag_assets.llm.clients import ChatAnswer, TokenUsage, VectorAnswer
-from graphrag_assets.llm.direct import chat_answer, vector_answer
 from graphrag_assets.llm.errors import PassingError
+from graphrag_assets.llm.providers.clients import ChatAnswer, TokenUsage, VectorAnswer
+from graphrag_assets.llm.providers.direct import chat_answer, vector_answer
 from graphrag_assets.llm.usage import StageUsage
 from graphrag_assets.settings import BatchApiSettings
 

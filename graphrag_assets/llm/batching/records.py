@@ -64,7 +64,7 @@ class Flight:
         seen: When the provider was last asked.
         cancelled: Whether its end was asked for.
         provider: Host and path of the provider, or its name.
-        held: What the budget of the day set aside for it (:meth:`graphrag_assets.llm.day_budget.Held.to_json`).
+        held: What the budget of the day set aside for it (:meth:`graphrag_assets.llm.limiting.day_budget.Held.to_json`).
     """
 
     token: str

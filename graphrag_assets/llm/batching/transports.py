@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from graphrag_assets.llm.clients import Client, Endpoint
-from graphrag_assets.llm.direct import CONNECT_TIMEOUT, proxy_of, refused, told_as_call_errors
 from graphrag_assets.llm.errors import CallError, PassingError, PermanentError, redact
-from graphrag_assets.llm.through_litellm import LiteLLMClient
+from graphrag_assets.llm.providers.clients import Client, Endpoint
+from graphrag_assets.llm.providers.direct import CONNECT_TIMEOUT, proxy_of, refused, told_as_call_errors
+from graphrag_assets.llm.providers.through_litellm import LiteLLMClient
 from graphrag_assets.settings import ModelSettings
 
 if TYPE_CHECKING:

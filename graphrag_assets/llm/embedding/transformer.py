@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_assets import interrupts
-from graphrag_assets.llm.embedded_files import EmbeddedModelError, ModelFile
+from graphrag_assets.llm.embedding.embedded_files import EmbeddedModelError, ModelFile
 from graphrag_assets.machine import cores
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from graphrag_assets.llm.clients import Vector
+from graphrag_assets.llm.providers.clients import Vector
 
 
 def windows(text: str, limit: int, count: Callable[[str], int]) -> list[tuple[str, int]]:

@@ -11,17 +11,25 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from graphrag_assets.llm.budget import Budget, Estimate, Ticket, current_budgets
-from graphrag_assets.llm.clients import Client, Endpoint, StreamEnd, TokenUsage, answer_identity, connect, endpoint
-from graphrag_assets.llm.day_budget import DayBudget
+from graphrag_assets.llm.asking.notices import RetryNotices
+from graphrag_assets.llm.asking.turns import Size, Turn
 from graphrag_assets.llm.errors import FATAL, GatewayError, PassingError, PermanentError
-from graphrag_assets.llm.limit_stores import LimitStore, ProcessLimits
-from graphrag_assets.llm.limits import Limiter, ModelLimits
-from graphrag_assets.llm.notices import RetryNotices
+from graphrag_assets.llm.limiting.budget import Budget, Estimate, Ticket, current_budgets
+from graphrag_assets.llm.limiting.day_budget import DayBudget
+from graphrag_assets.llm.limiting.limits import Limiter, ModelLimits
+from graphrag_assets.llm.limiting.stores import LimitStore, ProcessLimits
 from graphrag_assets.llm.prices import ModelFacts, facts
-from graphrag_assets.llm.turns import Size, Turn
+from graphrag_assets.llm.providers.clients import (
+    Client,
+    Endpoint,
+    StreamEnd,
+    TokenUsage,
+    answer_identity,
+    connect,
+    endpoint,
+)
+from graphrag_assets.llm.providers.context_window import Window
 from graphrag_assets.llm.usage import StageUsage
-from graphrag_assets.llm.window import Window
 from graphrag_assets.settings import ModelSettings, RetrySettings
 from graphrag_assets.settings_telemetry import TelemetrySettings
 

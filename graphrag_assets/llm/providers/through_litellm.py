@@ -20,16 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from graphrag_assets.llm.clients import (
-    INPUT_TYPES,
-    ChatAnswer,
-    Endpoint,
-    StreamEnd,
-    TokenUsage,
-    Vector,
-    VectorAnswer,
-    parameters,
-)
 from graphrag_assets.llm.errors import (
     CallError,
     GatewayError,
@@ -40,10 +30,20 @@ from graphrag_assets.llm.errors import (
     redact,
     retry_after,
 )
-from graphrag_assets.llm.litellm_callbacks import finish_callbacks, set_callbacks
-from graphrag_assets.llm.observing import STAGE
-from graphrag_assets.llm.parameters import blamed
-from graphrag_assets.llm.wire import clean, response_format
+from graphrag_assets.llm.providers.clients import (
+    INPUT_TYPES,
+    ChatAnswer,
+    Endpoint,
+    StreamEnd,
+    TokenUsage,
+    Vector,
+    VectorAnswer,
+    parameters,
+)
+from graphrag_assets.llm.providers.litellm_callbacks import finish_callbacks, set_callbacks
+from graphrag_assets.llm.providers.observing import STAGE
+from graphrag_assets.llm.providers.parameters import blamed
+from graphrag_assets.llm.providers.wire import clean, response_format
 from graphrag_assets.settings import ModelSettings
 from graphrag_assets.settings_telemetry import TelemetrySettings
 
@@ -103,7 +103,7 @@ class LiteLLMClient:
     async def chat(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
     ) -> ChatAnswer:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         call = {**self._call, **parameters, "messages": _clean_messages(messages)}
         if schema is not None and self._structured:
             try:
@@ -126,7 +126,7 @@ class LiteLLMClient:
     async def stream(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], end: StreamEnd
     ) -> AsyncGenerator[str]:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         call = {**self._call, **parameters, "messages": _clean_messages(messages)}
         chunks = await self._send("acompletion", {**call, "stream": True, "stream_options": {"include_usage": True}})
         try:
@@ -146,7 +146,7 @@ class LiteLLMClient:
                 await chunks.aclose()
 
     async def embed(self, texts: Sequence[str], kind: str) -> VectorAnswer:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         call = {**self._call, "input": [clean(text) for text in texts]}
         if self._provider in INPUT_TYPES:
             call["input_type"] = INPUT_TYPES[self._provider][kind]
@@ -164,14 +164,14 @@ class LiteLLMClient:
     def chat_body(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         body = {"model": self._name, **self._parameters, **parameters, "messages": _clean_messages(messages)}
         if schema is not None and self._structured:
             body["response_format"] = response_format(schema)
         return {name: value for name, value in body.items() if name not in self._left_out}
 
     def embed_body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         body = {"model": self._name, **self._parameters, "input": [clean(text) for text in texts]}
         if self._provider in INPUT_TYPES:
             body["input_type"] = INPUT_TYPES[self._provider][kind]
@@ -180,7 +180,7 @@ class LiteLLMClient:
         return {name: value for name, value in body.items() if name not in self._left_out}
 
     async def close(self) -> None:
-        """See :class:`graphrag_assets.llm.clients.Client`; connections are shared, so the last client closes them."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`; connections are shared, so the last client closes them."""
         if not self._opened:
             return
         self._opened = False

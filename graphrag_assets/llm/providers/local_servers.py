@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from graphrag_assets.llm.clients import endpoint
 from graphrag_assets.llm.errors import GatewayError
+from graphrag_assets.llm.providers.clients import endpoint
 from graphrag_assets.settings import ModelSettings
 
 #: Providers whose servers run on one's own machine or network.

@@ -22,9 +22,17 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeVar
 
-from graphrag_assets.llm.budget import BudgetReached, Estimate, Ticket, cost_told, granted, plain_usd, require_price
 from graphrag_assets.llm.errors import GatewayError
-from graphrag_assets.llm.limit_stores import LimitStore, open_accounts
+from graphrag_assets.llm.limiting.budget import (
+    BudgetReached,
+    Estimate,
+    Ticket,
+    cost_told,
+    granted,
+    plain_usd,
+    require_price,
+)
+from graphrag_assets.llm.limiting.stores import LimitStore, open_accounts
 from graphrag_assets.settings import Workspace
 
 logger = logging.getLogger(__name__)
@@ -101,7 +109,7 @@ class DayBudget:
         account: Those that name the same account in the same store share a ceiling.
         usd: Most USD in a day; None: no limit.
         tokens: Most tokens in a day.
-        whole: See :class:`graphrag_assets.llm.budget.Budget`.
+        whole: See :class:`graphrag_assets.llm.limiting.budget.Budget`.
     """
 
     def __init__(

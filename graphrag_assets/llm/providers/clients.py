@@ -1,7 +1,7 @@
 """The small interface behind which a provider is reached, and the choice of the way to it.
 
-Two ways: plain HTTP to endpoints that speak OpenAI's protocol (:mod:`graphrag_assets.llm.direct`: a fraction of the
-CPU, no slow import), and LiteLLM (:mod:`graphrag_assets.llm.through_litellm`) for all other providers. A client sends
+Two ways: plain HTTP to endpoints that speak OpenAI's protocol (:mod:`graphrag_assets.llm.providers.direct`: a fraction of the
+CPU, no slow import), and LiteLLM (:mod:`graphrag_assets.llm.providers.through_litellm`) for all other providers. A client sends
 one request and says what came back; repeating, limits, prices and the cache are not its business.
 """
 
@@ -305,7 +305,7 @@ def connect(where: Endpoint, model: ModelSettings, telemetry: TelemetrySettings 
     client = _connect(where, model, telemetry)
     if not telemetry.traces and not telemetry.metrics:
         return client
-    from graphrag_assets.llm.observing import ObservedClient
+    from graphrag_assets.llm.providers.observing import ObservedClient
 
     return ObservedClient(client, where, model, telemetry_of(telemetry))
 
@@ -313,10 +313,10 @@ def connect(where: Endpoint, model: ModelSettings, telemetry: TelemetrySettings 
 def _connect(where: Endpoint, model: ModelSettings, telemetry: TelemetrySettings) -> Client:
     direct = speaks_openai(model)
     if direct and (model.client == "direct" or not telemetry.litellm_callbacks):
-        from graphrag_assets.llm.direct import DirectClient
+        from graphrag_assets.llm.providers.direct import DirectClient
 
         return DirectClient(where, model)
-    from graphrag_assets.llm.through_litellm import LiteLLMClient
+    from graphrag_assets.llm.providers.through_litellm import LiteLLMClient
 
     # The address of what speaks OpenAI's protocol is that of the protocol, whatever LiteLLM would make of the provider.
     return LiteLLMClient(where, model, telemetry, provider="openai" if direct else None)

@@ -1,7 +1,7 @@
 """A ceiling on tokens and price, kept before a call is sent: what it may cost at most is reserved, then settled.
 
 One budget serves a run (:class:`graphrag_assets.llm.gateway.Gateway` takes it) or one question (:func:`limited_by`); that
-of a day, which all processes share, is :class:`graphrag_assets.llm.day_budget.DayBudget`. A
+of a day, which all processes share, is :class:`graphrag_assets.llm.limiting.day_budget.DayBudget`. A
 call whose prompt alone is known to fit, but not the longest possible answer, is sent with a limit on its answer, so that
 the ceiling holds whatever the model does. Where calls in flight have reserved what is missing, a call waits for them to
 be settled: they seldom use all of it.

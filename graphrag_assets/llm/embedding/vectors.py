@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from graphrag_assets.llm.answers import Booking
+from graphrag_assets.llm.asking.answers import Booking
+from graphrag_assets.llm.asking.calls import ModelCalls
 from graphrag_assets.llm.batching.model_desk import ModelDesk
-from graphrag_assets.llm.cache import AnswerCache, vector_keys
-from graphrag_assets.llm.calls import ModelCalls
-from graphrag_assets.llm.clients import INPUT_TYPES, Vector, VectorAnswer
+from graphrag_assets.llm.caching.local import AnswerCache, vector_keys
+from graphrag_assets.llm.embedding.long_texts import at_unit_length, pool, windows
 from graphrag_assets.llm.errors import CallError, GatewayError, PassingError, PermanentError
 from graphrag_assets.llm.ledger import SEVERAL, About, making
+from graphrag_assets.llm.providers.clients import INPUT_TYPES, Vector, VectorAnswer
 from graphrag_assets.llm.usage import StageUsage
-from graphrag_assets.llm.windows import at_unit_length, pool, windows
 
 #: Text that is embedded to learn how many numbers a vector of an unknown model has.
 PROBE = "dimension"

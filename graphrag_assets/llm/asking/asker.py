@@ -9,12 +9,12 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from graphrag_assets.indexing.asking import AnswerError, Message, Reply
-from graphrag_assets.llm.answers import Answers, Booking
+from graphrag_assets.llm.asking.answers import Answers, Booking
+from graphrag_assets.llm.asking.failed_answers import FailedAnswers
 from graphrag_assets.llm.batching.desk import Desk
-from graphrag_assets.llm.budget import BudgetReached
 from graphrag_assets.llm.errors import GatewayError
-from graphrag_assets.llm.failed_answers import FailedAnswers
-from graphrag_assets.llm.observing import serving
+from graphrag_assets.llm.limiting.budget import BudgetReached
+from graphrag_assets.llm.providers.observing import serving
 
 logger = logging.getLogger(__name__)
 

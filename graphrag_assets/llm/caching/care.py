@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from graphrag_assets.llm.caching.objects import SharedObjects, Stored
 from graphrag_assets.llm.errors import GatewayError
-from graphrag_assets.llm.shared_objects import SharedObjects, Stored
 
 TABLES = ("answers", "vectors")
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from graphrag_assets.llm.clients import Vector
 from graphrag_assets.llm.errors import GatewayError
+from graphrag_assets.llm.providers.clients import Vector
 from graphrag_assets.settings import Workspace
 
 if TYPE_CHECKING:
-    from graphrag_assets.llm.embedded import EmbeddedEmbedder
+    from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder
     from graphrag_assets.llm.gateway import Gateway
 
 Kind = Literal["document", "query"]
@@ -145,7 +145,7 @@ class LocalEmbedder:
     @property
     def _encoder(self) -> EmbeddedEmbedder:
         if self._loaded is None:
-            from graphrag_assets.llm.embedded import EmbeddedEmbedder
+            from graphrag_assets.llm.embedding.embedded import EmbeddedEmbedder
 
             self._loaded = EmbeddedEmbedder(self._name, self._threads)
         return self._loaded

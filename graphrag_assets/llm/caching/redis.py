@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from graphrag_assets.llm.caching.objects import SharedObjects, Stored
 from graphrag_assets.llm.errors import GatewayError, redact
-from graphrag_assets.llm.shared_objects import SharedObjects, Stored
 
 if TYPE_CHECKING:
     import redis

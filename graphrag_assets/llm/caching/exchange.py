@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from graphrag_assets.llm.cache import AnswerCache
-from graphrag_assets.llm.cache_care import TABLES, reading
+from graphrag_assets.llm.caching.care import TABLES, reading
+from graphrag_assets.llm.caching.local import AnswerCache
+from graphrag_assets.llm.caching.objects import SharedObjects
 from graphrag_assets.llm.errors import GatewayError
-from graphrag_assets.llm.shared_objects import SharedObjects
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,7 +22,7 @@ from typing import Any
 
 from graphrag_assets.llm import ledger
 from graphrag_assets.llm.errors import GatewayError
-from graphrag_assets.llm.wire import clean, dumps
+from graphrag_assets.llm.providers.wire import clean, dumps
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from graphrag_assets.llm.limit_stores import LimitStore
-from graphrag_assets.llm.pace import Meter
+from graphrag_assets.llm.limiting.pace import Meter
+from graphrag_assets.llm.limiting.stores import LimitStore
 from graphrag_assets.settings import RateLimitSettings
 
 T = TypeVar("T")

@@ -18,7 +18,6 @@ from urllib.request import getproxies, proxy_bypass
 import numpy as np
 import orjson
 
-from graphrag_assets.llm.clients import ChatAnswer, Endpoint, StreamEnd, TokenUsage, Vector, VectorAnswer, parameters
 from graphrag_assets.llm.errors import (
     CallError,
     PassingError,
@@ -28,9 +27,18 @@ from graphrag_assets.llm.errors import (
     redact,
     retry_after,
 )
-from graphrag_assets.llm.parameters import NEW_LIMIT, OLD_LIMIT, blamed, is_reasoning, unfit
 from graphrag_assets.llm.prices import facts
-from graphrag_assets.llm.wire import clean, dumps, response_format
+from graphrag_assets.llm.providers.clients import (
+    ChatAnswer,
+    Endpoint,
+    StreamEnd,
+    TokenUsage,
+    Vector,
+    VectorAnswer,
+    parameters,
+)
+from graphrag_assets.llm.providers.parameters import NEW_LIMIT, OLD_LIMIT, blamed, is_reasoning, unfit
+from graphrag_assets.llm.providers.wire import clean, dumps, response_format
 from graphrag_assets.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -76,30 +84,30 @@ class DirectClient:
     async def chat(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
     ) -> ChatAnswer:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         return chat_answer(await self._json("/chat/completions", self.chat_body(messages, parameters, schema)))
 
     async def embed(self, texts: Sequence[str], kind: str) -> VectorAnswer:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         return vector_answer(await self._json("/embeddings", self.embed_body(texts, kind)))
 
     def chat_body(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         body = self._body(parameters, messages=messages, stream=None)
         if schema is not None and "response_format" not in self._left_out:
             body["response_format"] = response_format(schema)
         return body
 
     def embed_body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         return self._body({}, input=[clean(text) for text in texts], encoding_format="base64")
 
     async def stream(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], end: StreamEnd
     ) -> AsyncGenerator[str]:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         body = self._body(parameters, messages=messages, stream=True, stream_options={"include_usage": True})
         while True:
             try:
@@ -123,7 +131,7 @@ class DirectClient:
                     raise
 
     async def close(self) -> None:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()

@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-from graphrag_assets.llm.cache import BUSY_TIMEOUT, AnswerCache
-from graphrag_assets.llm.shared_objects import PACK_VECTORS, BucketObjects, SharedObjects
-from graphrag_assets.llm.shared_redis import RedisObjects, RedisPlace
+from graphrag_assets.llm.caching.local import BUSY_TIMEOUT, AnswerCache
+from graphrag_assets.llm.caching.objects import PACK_VECTORS, BucketObjects, SharedObjects
+from graphrag_assets.llm.caching.redis import RedisObjects, RedisPlace
 from graphrag_assets.object_store import ObjectStore
 from graphrag_assets.settings import Workspace
 

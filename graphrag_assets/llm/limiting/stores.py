@@ -1,7 +1,7 @@
 """Where the meters of models are kept: in this process, in a file for all processes of a host, in Redis for many hosts.
 
 A store changes one meter at a time, whole: what one process counts, the next one sees. What is spent in a day is kept in
-the same places (:mod:`graphrag_assets.llm.day_budget`).
+the same places (:mod:`graphrag_assets.llm.limiting.day_budget`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import orjson
 
 from graphrag_assets.llm.errors import GatewayError, redact
-from graphrag_assets.llm.pace import Meter
+from graphrag_assets.llm.limiting.pace import Meter
 from graphrag_assets.settings import Workspace
 
 if TYPE_CHECKING:

@@ -16,8 +16,16 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from graphrag_assets.llm.clients import ChatAnswer, Client, Endpoint, StreamEnd, TokenUsage, VectorAnswer, parameters
 from graphrag_assets.llm.errors import PassingError, PermanentError
+from graphrag_assets.llm.providers.clients import (
+    ChatAnswer,
+    Client,
+    Endpoint,
+    StreamEnd,
+    TokenUsage,
+    VectorAnswer,
+    parameters,
+)
 from graphrag_assets.settings import ModelSettings
 from graphrag_assets.telemetry import Telemetry, mark_failed, present
 
@@ -80,7 +88,7 @@ class _Request:
 
 
 class ObservedClient:
-    """See :class:`graphrag_assets.llm.clients.Client`.
+    """See :class:`graphrag_assets.llm.providers.clients.Client`.
 
     Args:
         client: What sends the requests.
@@ -106,7 +114,7 @@ class ObservedClient:
     async def chat(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
     ) -> ChatAnswer:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         about = self._about(parameters) | {"gen_ai.output.type": "text" if schema is None else "json"}
         with self._observed("chat", about, messages) as request:
             request.answer = answer = await self._client.chat(messages, parameters, schema)
@@ -116,7 +124,7 @@ class ObservedClient:
     async def stream(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], end: StreamEnd
     ) -> AsyncGenerator[str]:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         about = self._about(parameters) | {"gen_ai.output.type": "text", "gen_ai.request.stream": True}
         with self._observed("chat", about, messages) as request:
             request.answer, started = end, time.perf_counter()
@@ -129,7 +137,7 @@ class ObservedClient:
                     yield piece
 
     async def embed(self, texts: Sequence[str], kind: str) -> VectorAnswer:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         about = {"gen_ai.embeddings.dimension.count": self._own.get("dimensions"), "graphrag.texts": len(texts)}
         with self._observed("embeddings", about) as request:
             request.answer = answer = await self._client.embed(texts, kind)
@@ -138,15 +146,15 @@ class ObservedClient:
     def chat_body(
         self, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         return self._client.chat_body(messages, parameters, schema)
 
     def embed_body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         return self._client.embed_body(texts, kind)
 
     async def close(self) -> None:
-        """See :class:`graphrag_assets.llm.clients.Client`."""
+        """See :class:`graphrag_assets.llm.providers.clients.Client`."""
         await self._client.close()
 
     def _about(self, parameters: Mapping[str, Any]) -> dict[str, Any]:

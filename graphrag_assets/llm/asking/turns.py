@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from graphrag_assets.llm.budget import Budget
-from graphrag_assets.llm.clients import TokenUsage
 from graphrag_assets.llm.errors import PassingError, PermanentError
+from graphrag_assets.llm.limiting.budget import Budget
 from graphrag_assets.llm.prices import ModelFacts
+from graphrag_assets.llm.providers.clients import TokenUsage
 
 
 @dataclass(frozen=True)

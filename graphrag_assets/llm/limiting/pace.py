@@ -2,7 +2,7 @@
 refusals teach.
 
 All are plain states that one function after another changes, with the time given, so that they serve one process or, kept
-in a store (:mod:`graphrag_assets.llm.limit_stores`), many.
+in a store (:mod:`graphrag_assets.llm.limiting.stores`), many.
 """
 
 from __future__ import annotations

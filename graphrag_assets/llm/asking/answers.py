@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 import orjson
 
 from graphrag_assets.indexing.asking import AnswerError, Message, Reply
-from graphrag_assets.llm.attempts import Attempt, book, copied, hinted, longest
+from graphrag_assets.llm.asking.attempts import Attempt, book, copied, hinted, longest
+from graphrag_assets.llm.asking.calls import ModelCalls
 from graphrag_assets.llm.batching.model_desk import ModelDesk
-from graphrag_assets.llm.cache import AnswerCache, answer_key
-from graphrag_assets.llm.calls import ModelCalls
-from graphrag_assets.llm.clients import ChatAnswer
+from graphrag_assets.llm.caching.local import AnswerCache, answer_key
 from graphrag_assets.llm.errors import PassingError, PermanentError
 from graphrag_assets.llm.ledger import SEVERAL, About, Ledger, Making, Prompts, making
+from graphrag_assets.llm.providers.clients import ChatAnswer
+from graphrag_assets.llm.providers.wire import clean, dumps
 from graphrag_assets.llm.usage import StageUsage
-from graphrag_assets.llm.wire import clean, dumps
 from graphrag_assets.text.reasoning import strip_reasoning
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_assets.llm.embedded_files import (
+from graphrag_assets.llm.embedding.embedded_files import (
     BGE_MODEL,
     BGE_TOKENIZER,
     RERANKER_MODEL,
@@ -28,7 +28,7 @@ from graphrag_assets.llm.embedded_files import (
     USE_WEIGHTS,
     EmbeddedModelError,
 )
-from graphrag_assets.llm.transformer import CLS, SEP, Floats, Transformer, side_by_side, windows
+from graphrag_assets.llm.embedding.transformer import CLS, SEP, Floats, Transformer, side_by_side, windows
 from graphrag_assets.machine import cores
 
 __all__ = ["EmbeddedEmbedder", "EmbeddedModelError", "ModelChoice", "Reranker", "choose_embedding_model"]
