@@ -79,7 +79,7 @@ def test_index(number: signal.Signals, code: int, tmp_path: Path, llmsim: LlmSim
     root = workspace(tmp_path / "work", llmsim)
     run, seconds = interrupted(lambda: llmsim.requests > 12, "index", "--root", root, "--json", signals=(number,))
     assert run.code == code
-    assert seconds < 10
+    assert seconds < 60
     assert run.err.splitlines()[-1] == KEPT
     assert "Traceback" not in run.err
     assert "rror" not in run.err
@@ -101,7 +101,7 @@ def test_a_second_one_ends_it_at_once(tmp_path: Path, llmsim: LlmSim) -> None:
     both = (signal.SIGINT, signal.SIGINT)
     run, seconds = interrupted(lambda: llmsim.requests > 0, "index", "--root", root, signals=both)
     assert run.code in (130, -signal.SIGINT)
-    assert seconds < 10
+    assert seconds < 60
     assert "Traceback" not in run.err
     llmsim.reset()
     index(root)
@@ -117,4 +117,4 @@ def test_query(tmp_path: Path, llmsim: LlmSim) -> None:
     question = ("query", "What was decided about the railway?", "--root", root, "--method", "local")
     run, seconds = interrupted(lambda: llmsim.requests > 0, *question, signals=(signal.SIGINT,))
     assert (run.code, run.out, run.err) == (130, "", "Interrupted\n")
-    assert seconds < 10
+    assert seconds < 60

@@ -155,7 +155,7 @@ def test_a_model_that_hangs_until_the_deadline(base: Path, llmsim: LlmSim, metho
     if (method, kind) != ("global", "embedding"):  # with a model, global search embeds nothing
         assert "deadline" in found.answer
         assert found.warnings
-    assert found.seconds["total"] < 4
+    assert found.seconds["total"] < 25, "nobody waited for what takes 30 s"
 
 
 @pytest.mark.parametrize("method", ["auto", "basic", "local", "global", "drift"])

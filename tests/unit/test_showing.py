@@ -11,7 +11,7 @@ import pytest
 
 from graphrag_assets import progress
 from graphrag_assets.cli import showing
-from graphrag_assets.llm.asking import calls
+from graphrag_assets.llm.asking import patience
 from graphrag_assets.llm.asking.notices import LONGEST_GAP, RetryNotices
 from graphrag_assets.llm.errors import GatewayError
 from tests.llmsim_server import LlmSim
@@ -84,7 +84,7 @@ def test_a_black_hole(llmsim: LlmSim, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_server_that_never_answers(
     llmsim: LlmSim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(calls, "SILENCE", 0.3)
+    monkeypatch.setattr(patience, "SILENCE", 0.3)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(50)
@@ -102,7 +102,7 @@ def test_a_server_that_never_answers(
 def test_no_connection_whatever_the_client(
     client: str, base: str, cause: str, llmsim: LlmSim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "_ANSWERED", set())
+    monkeypatch.setattr(patience, "_ANSWERED", set())
     answers, usage = run(workspace(tmp_path, llmsim, chat={"api_base": base, "client": client}), range(3))
     assert all(isinstance(answer, GatewayError) for answer in answers)
     assert f"at {base}): " in str(answers[0])

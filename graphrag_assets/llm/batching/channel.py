@@ -11,7 +11,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from graphrag_assets.llm.asking.calls import ModelCalls, backoff
+from graphrag_assets.llm.asking.calls import ModelCalls
+from graphrag_assets.llm.asking.patience import backoff
 from graphrag_assets.llm.batching import lines
 from graphrag_assets.llm.batching.lines import Question
 from graphrag_assets.llm.batching.records import Flight, Records
