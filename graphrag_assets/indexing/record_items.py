@@ -44,7 +44,7 @@ def records_in(value: Any, hint: str | None = None, depth: int = 0) -> Iterator[
             return
         for name, item in value.items():
             inner = kind(str(name)) or hint
-            if inner == "entity" and isinstance(item, Mapping) and kind(str(name)) is None:
+            if inner == "entity" and isinstance(item, Mapping) and kind(str(name)) is role(str(name)) is None:
                 item = {"name": name, **item} if "name" not in _parts(item) else item
             yield from records_in(item, inner, depth + 1)
 
