@@ -34,14 +34,14 @@ ui: $(VENV)/.installed ## Open the Dagster UI (ROOT=folder of a workspace, PORT=
 	$(BIN)/graphrag-assets ui --root $(ROOT) --port $(PORT)
 
 test: $(VENV)/.installed-dev ## Run the fast tests
-	$(BIN)/python -m pytest -m "not slow and not soak" -n 3 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not soak" -n 3 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(VENV)/.installed-dev ## Run the slow tests, and the unit tests of storage a second time on an S3 server
-	$(BIN)/python -m pytest -m "slow and not soak" -n 3 --dist loadfile
-	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/unit -m "storage and not soak" -n 3 --dist loadfile
+	$(BIN)/python -m pytest -m "slow and not soak" -n 3 --dist loadfile --no-loadscope-reorder
+	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/unit -m "storage and not soak" -n 3 --dist loadfile --no-loadscope-reorder
 
 test-s3: $(VENV)/.installed-dev ## Run the tests of whole workspaces a second time, with their index on an S3 server
-	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/pipeline -m "storage and not slow and not soak" -n 2 --dist loadfile
+	GRAPHRAG_TEST_STORAGE=s3 $(BIN)/python -m pytest tests/pipeline -m "storage and not slow and not soak" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-soak: $(VENV)/.installed-dev ## Run for an hour: many random changes, a crash at every write, fifty killed runs
 	$(BIN)/python -m pytest -m soak
@@ -54,7 +54,7 @@ $(REFERENCE)/.installed: tests/reference/requirements.lock
 	@touch $@
 
 reference: $(VENV)/.installed-dev $(REFERENCE)/.installed ## Let Microsoft GraphRAG's own code read and search our snapshots (installs it in .venv-reference)
-	GRAPHRAG_REFERENCE_PYTHON=$(CURDIR)/$(REFERENCE)/bin/python $(BIN)/python -m pytest tests/reference -n 2 --dist loadfile
+	GRAPHRAG_REFERENCE_PYTHON=$(CURDIR)/$(REFERENCE)/bin/python $(BIN)/python -m pytest tests/reference -n 2 --dist loadfile --no-loadscope-reorder
 
 $(LOCAL_MODEL)/.installed: tests/local_model/requirements.lock
 	@test -x $(LOCAL_MODEL)/bin/python || "$(PYTHON)" -m venv $(LOCAL_MODEL)
