@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -62,7 +63,14 @@ def parse_claims(answer: str) -> ClaimAnswer:
     read = read_claim_records(answer)
     found = _of_records(read.records[: -1 if read.cut else None])
     found.ended, found.cut = read.ended, read.cut
-    return found
+    records = claims_by_status(prepared(answer)[0])
+    cut = bool(records) and not read.ended and not records[-1].whole
+    better = _of_records(records[: -1 if cut else None])
+    if len(better.claims) < len(found.claims) or not records:
+        return found
+    better.dropped = found.dropped if len(better.claims) == len(found.claims) else better.dropped
+    better.ended, better.cut = read.ended, cut or read.cut
+    return better
 
 
 def _of_records(records: Iterable[Record]) -> ClaimAnswer:
@@ -109,26 +117,14 @@ def _read(answer: str, *, partial: bool = False) -> ClaimAnswer:
     Raises:
         CutError: It is JSON and was cut, and the part is not wanted.
     """
-    read = read_claim_records(answer)
     found = parse_claims(answer)
-    if found.claims and not found.dropped and all(len(record.fields) <= _FIELDS + 1 for record in read.records):
+    if found.claims and re.search(DELIMITER, html.unescape(html.unescape(answer))) and not is_json(answer):
         return found
-    others = [_by_status(answer), _in_values(answer, partial)]
-    if not any(other.claims for other in (found, *others)):
-        text = strip_reasoning(answer)
-        others += [_of_records(read_listing(text, CLAIMS)), _of_records(claims_in_rows(text))]
-    best = max((found, *others), key=lambda other: len(other.claims))
+    text = strip_reasoning(answer)
+    named = (_in_values(answer, partial), _of_records(read_listing(text, CLAIMS)), _of_records(claims_in_rows(text)))
+    best = max((*named, found), key=lambda other: len(other.claims))
     best.ended = best.ended or found.ended
-    return best if best.claims else found
-
-
-def _by_status(answer: str) -> ClaimAnswer:
-    text, ended = prepared(answer)
-    records = claims_by_status(text)
-    cut = bool(records) and not ended and not records[-1].whole
-    found = _of_records(records[: -1 if cut else None])
-    found.ended, found.cut = ended, cut
-    return found
+    return best
 
 
 def _in_values(answer: str, partial: bool) -> ClaimAnswer:
@@ -140,8 +136,14 @@ def _in_values(answer: str, partial: bool) -> ClaimAnswer:
         if any(True for value in values for _ in claims_in(value)) or '"status"' in answer.lower():
             raise
     found = _of_records(dict.fromkeys(record for value in values for record in claims_in(value)))
-    found.ended = bool(values) and (bool(found.claims) or is_json(answer))
+    found.ended = bool(values) and (bool(found.claims) or is_json(_unfenced(answer)))
     return found
+
+
+def _unfenced(answer: str) -> str:
+    """An answer without the code fence round all of it."""
+    fence = re.fullmatch(r"```\w*\n(.*)\n```", strip_reasoning(answer), re.DOTALL)
+    return fence[1] if fence else answer
 
 
 def without_echoes(answer: ClaimAnswer, text: str, examples: frozenset[str]) -> ClaimAnswer:
@@ -208,5 +210,5 @@ def _in_order(fields: Sequence[str]) -> tuple[str, ...]:
     by_name = {part: text for part, text in named if part is not None}
     if {"subject", "status"} <= by_name.keys() and len(by_name) > _FIELDS // 2:
         return tuple(clean_field(by_name.get(part, "")) for part in PARTS)
-    is_shifted = claim_status(filled[3]) is None and claim_status(filled[4]) is not None
-    return filled[1:] if is_shifted and (fields[0].strip("#. ").isdigit() or kind(fields[0]) == "claim") else filled
+    is_shifted = claim_status(filled[4]) is not None
+    return filled[1:] if is_shifted and (fields[0].strip("#. ").isdigit() or kind(fields[0])) else filled

@@ -23,23 +23,23 @@ _QUOTES = re.escape("\"'`“”„‘’«»「」『』＂*_")
 _SPLIT = re.compile(DELIMITER)
 #: A word between two marks that are the same.
 _BETWEEN = re.compile(
-    rf"(?P<mark>[ \t]*(?:[<＜\[{{《〈(]{{1,2}}[|｜]?\w{{1,20}}[|｜]?[>＞\]}}》〉)]{{1,2}}|[^\w\s{_QUOTES}]{{1,8}})|"
+    rf"(?P<mark>[ \t]*(?:[<＜\[{{《〈(]{{1,2}}[|｜]?\w{{1,20}}[|｜]?[>＞\]}}》〉)]{{1,2}}|<[^\w\s<>]{{1,6}}>|[^\w\s{_QUOTES}]{{1,8}})|"
     rf"[\t\x00\x1f\u2028丨ǀ])[^\S\t\x1f\u2028]*[{_QUOTES}]{{0,3}}"
-    rf"(?P<word>[^\W\d_]{{1,20}})[{_QUOTES}]{{0,3}}[^\S\t\x1f\u2028]*(?=(?P=mark))"
+    rf"(?P<word>(?:(?![丨ǀ])[^\W\d_]){{1,20}})[{_QUOTES}]{{0,3}}[^\S\t\x1f\u2028]*(?=(?P=mark))"
 )
 #: Marks that prose is full of: their fields are told apart by quotes, or counted.
 _WEAK = frozenset(",;，；、")
-_SMALL = frozenset("-/.:~")
+_SMALL = frozenset("-/.:")
 _BARE = r"(?:None|null|NONE|NULL|[Tt]rue|[Ff]alse|TRUE|FALSE)"
 _BETWEEN_QUOTES = re.compile(
-    rf"(?:(?<=[\"'”’」»])|(?<=None)|(?<=null)|(?<=True)|(?<=False)|(?<=true)|(?<=false))\s*[,;，；、]\s*"
-    rf"(?=[\"'“‘「«]|{_BARE}\b)"
+    rf"(?:(?<=[\"'”’」»])|(?<=None)|(?<=null)|(?<=True)|(?<=False)|(?<=true)|(?<=false)|(?<=\d))\s*[,;，；、]\s*"
+    rf"(?=[\"'“‘「«]|{_BARE}\b|\d{{4}}\s*[,;)\]])"
 )
-_LEAD = r"(?:[ \t\-*•+>\d.、#`\"']|</?\w{1,8}>)*"
-_LINE_LEAD = re.compile(rf"(?:^|\n|##){_LEAD}(?:\d\)[ \t]*)?[{_OPENING}]{{0,2}}[ \t]*")
+_LEAD = r"(?:[ \t•>\d.、#]|[-*+](?=\s)|</?\w{1,8}>)*"
+_IN_BRACKET = rf"[\s*#`\"'“>]*(?:\w{{1,8}}\s?[\d.):、]{{1,4}}\s*)?(?:[\"'*]*(?:claim|covariate)s?[\"'*]*\s?)?[{_OPENING}]{{1,2}}[ \t]*"
+_LINE_LEAD = re.compile(rf"(?:^|\n|##){_LEAD}(?:\d\)[ \t]*)?(?:{_IN_BRACKET})?", re.IGNORECASE)
 _BRACKET_LEAD = re.compile(
-    rf"(?:^|\n|##|[:：]\s|[{_CLOSING}][^\w{_OPENING}]{{0,8}}(?:[{{<\[|]*(?:record\w*|and)[^\w(（]{{0,4}})?)"
-    rf"{_LEAD}(?:\w{{1,8}}\s?[\d.):、]{{1,4}}\s*)?[{_OPENING}]{{1,2}}[ \t]*",
+    rf"(?:[:：]\s|[{_CLOSING}][^\w{_OPENING}]{{0,8}}(?:[{{<\[|]*(?:record\w*|and)[^\w(（]{{0,4}})?){_LEAD}{_IN_BRACKET}",
     re.IGNORECASE,
 )
 _KIND_BEFORE = re.compile(rf"(?:^|\n|##|[{_OPENING}{_CLOSING}])[^\w]*(?P<kind>[^\W\d_]{{3,14}})[\s{_QUOTES}:：]*\Z")
@@ -51,6 +51,7 @@ def claims_by_status(text: str) -> list[Record]:
     Args:
         text: Answer without reasoning, and without end marks.
     """
+    text = text.replace("$<|>$", "<|>")
     if not any(claim_status(field) for field in _SPLIT.split(text)):
         mark = _mark(text)
         if mark is None:
@@ -67,9 +68,7 @@ def _mark(text: str) -> str | None:
     """What stands on both sides of a status most often, and as often as claims need it."""
     marks = Counter(m["mark"] for m in _BETWEEN.finditer(text) if claim_status(m["word"]))
     for mark in sorted(marks, key=lambda m: (-marks[m], -len(m), m)):
-        if text.count(mark.strip(" ")) >= (_FEWEST - 1) * marks[mark] and (
-            mark.strip() not in _SMALL or mark[0] == " "
-        ):
+        if text.count(mark.strip(" ")) >= _STATUS_AT * marks[mark] and (mark.strip() not in _SMALL or mark[0] == " "):
             return mark
     return None
 
@@ -79,9 +78,10 @@ def _around_status(text: str) -> Iterator[Record]:
     found = list(_SPLIT.finditer(text))
     spans = list(zip([0, *(m.end() for m in found)], [*(m.start() for m in found), len(text)], strict=True))
     begins: list[tuple[int, int, bool]] = []
+    states = [*(claim_status(text[start:end].strip()) for start, end in spans), None]
     least = _STATUS_AT
-    for number, (start, end) in enumerate(spans):
-        if number >= least and claim_status(text[start:end].strip()):
+    for number in range(len(spans)):
+        if number >= least and states[number] and not states[number + 1]:  # a type may be such a word too
             begins.append(_begin(text, spans, number - _STATUS_AT))
             least = number + _FEWEST - 1
     ends = [*(outer for outer, _, _ in begins[1:]), len(text)]
@@ -95,7 +95,8 @@ def _around_status(text: str) -> Iterator[Record]:
 def _begin(text: str, spans: list[tuple[int, int]], number: int) -> tuple[int, int, bool]:
     """Where what belongs to a claim begins, where its subject does, and whether it stands in brackets."""
     start, end = spans[number]
-    *_, lead = (*_LINE_LEAD.finditer(text[start:end]), *_BRACKET_LEAD.finditer(text[start:end]))
+    piece = text[start:end].rstrip()
+    *_, lead = (*_LINE_LEAD.finditer(piece), *_BRACKET_LEAD.finditer(piece))
     outer, inner, sign = start + lead.start(), start + lead.end(), lead.group().strip()[-1:]
     if not lead.start() and number:
         before, behind = spans[number - 1]

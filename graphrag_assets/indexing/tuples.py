@@ -339,7 +339,7 @@ def _claim_parts(text: str) -> Iterator[tuple[str, bool]]:
     for number, part in enumerate(parts):
         lines = part.strip().splitlines()
         if len(lines) > 1 and all(len(_SPLIT.findall(line)) >= _CLAIM_DELIMITERS for line in lines if line.strip()):
-            for line in lines:
+            for line in filter(str.strip, lines):
                 yield line, False
         elif _SPLIT.search(part):
             yield part, number == len(parts) - 1

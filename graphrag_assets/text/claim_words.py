@@ -68,5 +68,5 @@ def claim_status(text: str) -> str | None:
         return None
     if (named := _NAMED.fullmatch(text.strip(" \"'*"))) and claim_role(named["name"]) == "status":
         text = named["word"]
-    title = canonical_title(text).strip("*_`'\".。()[]{}<>《》 ")
+    title = canonical_title(text).strip("*_`'\".。()[]{}<>《》$ ")
     return _STATUS.get(title) or _STATUS.get(_EXPLAINED.sub("", title).strip("*_`'\". "))

@@ -78,7 +78,9 @@ def _sections(
 
 def _graph(records: Records, names: tuple[str, ...], lists: tuple[str, str] = ("entities", "relationships")) -> dict:
     entities = [dict(zip(names[:3], f, strict=True)) for kind, f in records if kind == "entity"]
-    links = [dict(zip(names[3:], [*f[:3], _number(f[3])], strict=True)) for kind, f in records if kind == "relationship"]
+    links = [
+        dict(zip(names[3:], [*f[:3], _number(f[3])], strict=True)) for kind, f in records if kind == "relationship"
+    ]
     return {lists[0]: entities, lists[1]: links}
 
 

@@ -68,8 +68,7 @@ def _table(head: str, order: tuple[int, ...] = tuple(range(8)), mark: str = "") 
 def _blocks(names: tuple[str, ...], line: str, head: str = "", glue: str = "\n") -> Spoil:
     return _of(
         lambda cs: "\n\n".join(
-            head.format(number)
-            + glue.join(line.format(name, field) for name, field in zip(names, fields, strict=True))
+            head.format(number) + glue.join(line.format(name, field) for name, field in zip(names, fields, strict=True))
             for number, fields in enumerate(cs, 1)
         )
     )
@@ -83,7 +82,9 @@ def _yaml(claims: Claims) -> str:
     lines = ["claims:"]
     for fields in claims:
         pairs = zip(_PARTS, fields, strict=True)
-        lines += [("  - " if n == "subject" else "    ") + f"{n}: {json.dumps(f, ensure_ascii=False)}" for n, f in pairs]
+        lines += [
+            ("  - " if n == "subject" else "    ") + f"{n}: {json.dumps(f, ensure_ascii=False)}" for n, f in pairs
+        ]
     return "\n".join(lines)
 
 
@@ -115,7 +116,7 @@ OF_CLAIMS: dict[str, Spoil] = {
     **{
         name: spoil
         for name, spoil in {**bad_answers.OF_TUPLES, **worse_answers.OF_TUPLES}.items()
-        if not name.startswith("weights") and _fits(spoil)
+        if not name.startswith("weights") and "with numbers" not in name and _fits(spoil)
     },
     **{
         f"statuses {words[0]}": _statuses(*words)
@@ -181,7 +182,7 @@ OF_CLAIMS: dict[str, Spoil] = {
     "blocks with a head": _blocks(_TITLES, "{}: {}", "Claim {}:\n"),
     "blocks with a heading": _blocks(_TITLES, "**{}:** {}", "### Claim {}\n"),
     "blocks of bullets": _blocks(_TITLES, "- **{}**: {}", "**Claim {}**\n"),
-    "numbered blocks": _blocks(_TITLES, "   - {}: {}", "{}. "),
+    "numbered blocks": _blocks(_TITLES, "**{}**: {}", "{}. ", "\n   - "),
     "blocks in Chinese": _blocks(_CHINESE, "{}：{}"),
     "blocks of snakes": _blocks(_SNAKE, "{} = {}"),
     "a line each": _blocks(_TITLES, "{}: {}", "- ", ", "),
