@@ -12,7 +12,7 @@ from typing import Any
 
 from graphrag_assets.indexing.listings import read_listing
 from graphrag_assets.indexing.record_items import records_in
-from graphrag_assets.indexing.tuples import DELIMITER, Record, clean_field, read_graph_records, read_weight
+from graphrag_assets.indexing.tuples import DELIMITER, LABELLED, Record, clean_field, read_graph_records, read_weight
 from graphrag_assets.text.json_answers import CutError, is_json, json_values, parse_json_object
 from graphrag_assets.text.names import canonical_title, clean_name, is_named_in
 from graphrag_assets.text.reasoning import strip_reasoning
@@ -108,7 +108,6 @@ _NEGATION = re.compile(
     r".{0,30}(?:没有|无|未提及)(?:直接|明确)?(?:的)?(?:关系|联系|关联).{0,20}",
     re.IGNORECASE,
 )
-_LABELLED = re.compile(r"[\"'*]{0,2}(?P<label>[^\W\d]\w*(?: \w+)?)[\"'*]{0,2}\s*[:=：]\s*[\"'*]{0,2}(?=\S)")
 _EXAMPLE_NAME = re.compile(r'"(?:name|source|target)"\s*:\s*"([^"]+)"')
 
 
@@ -353,7 +352,7 @@ def _entity_fields(record: Record) -> tuple[str, str, str]:
 
 def _without_labels(fields: Sequence[str], parts: Sequence[str]) -> tuple[str, ...]:
     """Fields without the names of the format that a model wrote before them: entity_name: SCROOGE."""
-    found = [_LABELLED.match(field) for field in fields]
+    found = [LABELLED.match(field) for field in fields]
     if not found[0] or role(found[0]["label"]) != parts[0]:
         return tuple(fields)
     labelled = zip(fields, found, (*parts, *[""] * len(fields)), strict=False)

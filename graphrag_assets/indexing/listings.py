@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from graphrag_assets.indexing.record_items import record_of
@@ -39,19 +39,46 @@ _ATTRIBUTE = re.compile(r"([\w-]{1,40})\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
 _LONGEST_LINE = 20_000
 
 
-def read_listing(text: str) -> list[Record]:
+@dataclass(frozen=True)
+class Form:
+    """What an answer should hold.
+
+    Args:
+        kinds: Kinds of its records.
+        role: The part of a record that a word names; None for another word.
+        record_of: The record that values by their names are, given the kind that is expected; None where it is none.
+        long: Parts that may go on in the next line.
+    """
+
+    kinds: frozenset[str]
+    role: Callable[[str], str | None]
+    record_of: Callable[[Mapping[str, str], str | None], Record | None]
+    long: frozenset[str] = frozenset({"description"})
+
+    def kind(self, text: str) -> str | None:
+        """The kind of record that a word says follows."""
+        named = kind(text)
+        return named if named in self.kinds else None
+
+
+GRAPH = Form(frozenset({"entity", "relationship"}), role, record_of)
+
+
+def read_listing(text: str, form: Form = GRAPH) -> list[Record]:
     """Records of an answer in another form than the ones that are asked for; empty where there are none.
 
     Args:
         text: Answer without reasoning.
+        form: What it should hold.
     """
-    return list(dict.fromkeys([*_elements(text), *_Lines().read(text)]))
+    return list(dict.fromkeys([*_elements(text, form), *_Lines(form).read(text)]))
 
 
 @dataclass
 class _Lines:
     """Reads line by line what was said so far: the heading, the head of a table, the fields of an item."""
 
+    form: Form
     kind: str | None = None
     columns: list[str] = field(default_factory=list)
     item: dict[str, str] = field(default_factory=dict)
@@ -82,12 +109,22 @@ class _Lines:
         if self.kind and (found := self._listed(line)) is not None:
             yield found
             return
-        fields = [match for part in _NEXT_FIELD.split(line) if (match := _FIELD.match(part)) is not None]
+        fields = [match for part in self._parts(line) if (match := _FIELD.match(part)) is not None]
         if fields:
             for match in fields:
                 yield from self._field(match["label"], match["value"])
         elif self.item and self.last:
             self.item[self.last] += f" {stripped}"
+
+    def _parts(self, line: str) -> Iterator[str]:
+        """A line, taken apart before each name of a field."""
+        begin = 0
+        for mark in _NEXT_FIELD.finditer(line):
+            label = _FIELD.match(line, mark.end())
+            if label is not None and (self.form.role(label["label"]) or self.form.kind(label["label"])):
+                yield line[begin : mark.start()]
+                begin = mark.end()
+        yield line[begin:]
 
     def _row(self, line: str) -> Iterator[Record]:
         """A row of a table; the one above a rule is the head."""
@@ -95,32 +132,32 @@ class _Lines:
             self.columns = self.previous
             return
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if (named := kind(cells[0])) and len(cells) >= 3 and self.columns:
+        if (named := self.form.kind(cells[0])) and len(cells) >= 3 and self.columns:
             cells = cells[1:]
             yield Record(named, tuple(clean_field(cell) for cell in (cells[:3] if named == "entity" else cells)))
         elif self.columns and len(cells) >= len(self.columns):
             parts = dict(zip(self.columns, cells, strict=False))
-            if (found := _record(parts)) is not None:
+            if (found := _record(parts, self.form)) is not None:
                 yield found
         self.previous = cells
 
     def _listed(self, line: str) -> Record | None:
         """An item of a list under a heading: NAME (TYPE): description, or SOURCE -> TARGET: description (7)."""
         if self.kind == "entity" and (found := _ITEM.match(line)):
-            return _record(found.groupdict(), "entity")
+            return _record(found.groupdict(), self.form, "entity")
         if self.kind == "relationship" and (found := _LINK.match(line)):
             said = found["description"]
             strength = _STRENGTH.search(said)
             parts = {**found.groupdict(), "weight": strength[1] if strength else ""}
             parts["description"] = said[: strength.start()] if strength else said
-            return _record(parts, "relationship")
+            return _record(parts, self.form, "relationship")
         return None
 
     def _field(self, label: str, value: str) -> Iterator[Record]:
         """One named field; a name that was there already begins the next item."""
-        named, part = kind(label), role(label)
+        named, part = self.form.kind(label), self.form.role(label)
         self.last = ""
-        if named is not None and (not value.strip() or part is None or part in {"name", "description"}):
+        if named is not None and (not value.strip() or part is None or part in {"name", *self.form.long}):
             yield from self._ended()
             self.item_kind = named
             if not value.strip():
@@ -137,17 +174,17 @@ class _Lines:
             yield from self._ended()
             self.item_kind = None if part in other else self.kind
         self.item[part] = value
-        self.last = part if part == "description" else ""
+        self.last = part if part in self.form.long else ""
 
     def _ended(self) -> Iterator[Record]:
         item, self.item, self.last = self.item, {}, ""
-        if (found := _record(item, self.item_kind)) is not None:
+        if (found := _record(item, self.form, self.item_kind)) is not None:
             yield found
 
 
-def _record(parts: dict[str, str], hint: str | None = None) -> Record | None:
+def _record(parts: dict[str, str], form: Form, hint: str | None = None) -> Record | None:
     """The record of cells or fields by their names."""
-    return record_of({name: _plain(text) for name, text in parts.items()}, hint)
+    return form.record_of({name: _plain(text) for name, text in parts.items()}, hint)
 
 
 def _plain(text: str) -> str:
@@ -158,13 +195,13 @@ def _plain(text: str) -> str:
     return clean_field(html.unescape(text) if "&" in text else text).strip("*")
 
 
-def _elements(text: str) -> Iterator[Record]:
+def _elements(text: str, form: Form) -> Iterator[Record]:
     """Records as elements of XML: with the fields as elements in them, or as attributes."""
     unclosed: set[str] = set()
     for opened in _TAG.finditer(text):
         tag = opened["tag"]
-        named = kind(tag)
-        if named not in {"entity", "relationship"} or tag in unclosed:
+        named = form.kind(tag)
+        if named is None or tag in unclosed:
             continue
         parts = {name: first or second for name, first, second in _ATTRIBUTE.findall(opened["attributes"])}
         if not opened["empty"]:
@@ -176,9 +213,9 @@ def _elements(text: str) -> Iterator[Record]:
                 continue
             inner = text[opened.end() : end]
             parts |= {part["tag"]: value for part in _TAG.finditer(inner) if (value := _content(inner, part))}
-            if parts and "<" not in inner and not any(role(name) == "description" for name in parts):
+            if parts and "<" not in inner and not any(form.role(name) == "description" for name in parts):
                 parts["description"] = inner
-        if (found := _record(parts, named)) is not None:
+        if (found := _record(parts, form, named)) is not None:
             yield found
 
 

@@ -22,6 +22,7 @@ from graphrag_assets.indexing.odd_tuples import rewritten
 from graphrag_assets.text.names import clean_text, strip_quotes
 from graphrag_assets.text.patterns import beginning_with
 from graphrag_assets.text.reasoning import strip_reasoning
+from graphrag_assets.text.record_words import kind
 
 #: Delimiter between fields, in all the forms in which models write it.
 DELIMITER = (
@@ -62,6 +63,8 @@ _RECORD_START = re.compile(
     ),
     re.IGNORECASE,
 )
+#: A field with the name of the format that a model wrote before it: entity_name: SCROOGE.
+LABELLED = re.compile(r"[\"'*]{0,2}(?P<label>[^\W\d]\w*(?: \w+)?)[\"'*]{0,2}\s*[:=：]\s*[\"'*]{0,2}(?=\S)")
 _SPLIT = re.compile(DELIMITER)
 _SPLIT_WEAK = re.compile(_WEAK_DELIMITER)
 # A delimiter that lost a character is recognised beside a quote only: <|"x" or "x"|>
@@ -153,7 +156,7 @@ def read_graph_records(answer: str) -> Records:
     Args:
         answer: Raw answer of a model; one answer at a time, since glued answers hide where one ends.
     """
-    text, ended = _prepare(answer)
+    text, ended = prepared(answer)
     starts = _starts(text)
     # An answer holds records of both kinds as a rule: where one is missing, it may be written in another way.
     if len({match["kind"][:1].lower() for match in starts}) < 2 and (odd := rewritten(text)) is not None:
@@ -164,7 +167,7 @@ def read_graph_records(answer: str) -> Records:
     records = []
     for match, end in zip(starts, ends, strict=True):
         weak = not _SPLIT.fullmatch(match["delimiter"].strip())
-        body, whole = _body(text[match.end() : end], bracketed=bool(match["open"]), last=end == len(text))
+        body, whole = record_body(text[match.end() : end], bracketed=bool(match["open"]), last=end == len(text))
         if end < len(text) and not match["open"]:
             body = _NEXT_BULLET.sub("", body)
         fields = (_SPLIT_WEAK if weak else _SPLIT).split(body if weak else _BROKEN_DELIMITER.sub("<|>", body))
@@ -178,7 +181,7 @@ def read_claim_records(answer: str) -> Records:
     Args:
         answer: Raw answer of a model.
     """
-    text, ended = _prepare(answer)
+    text, ended = prepared(answer)
     records = []
     for part, last in _claim_parts(text):
         first = _SPLIT.search(part)
@@ -186,9 +189,9 @@ def read_claim_records(answer: str) -> Records:
         *_, lead = _CLAIM_LEAD.finditer(
             part, 0, first.start()
         )  # prose may stand before the line that the record begins
-        body, whole = _body(part[lead.end() :], bracketed="(" in lead.group() or "（" in lead.group(), last=last)
+        body, whole = record_body(part[lead.end() :], bracketed="(" in lead.group() or "（" in lead.group(), last=last)
         fields = tuple(clean_field(field) for field in _SPLIT.split(_BROKEN_DELIMITER.sub("<|>", body)))
-        records.append(Record("claim", fields[1:] if fields[0].lower() in {"claim", "covariate"} else fields, whole))
+        records.append(Record("claim", fields[1:] if kind(fields[0]) == "claim" else fields, whole))
     return Records(tuple(records), ended)
 
 
@@ -224,7 +227,7 @@ def read_weight(field: str) -> float | None:
     return float(_DECIMAL.sub(".", number)) if number[0].isdigit() else _IN_WORDS[number.lower()]
 
 
-def _prepare(answer: str) -> tuple[str, bool]:
+def prepared(answer: str) -> tuple[str, bool]:
     """Drop reasoning; end marks become separators, wherever they stand."""
     text = _unescaped(strip_reasoning(answer))
     text, marks = _END_MARK.subn("\n##\n", text)
@@ -292,7 +295,7 @@ def _is_start(text: str, match: re.Match[str]) -> bool:
     return not weak and bool(re.search(r"(?:^|\n|##)[\s\-*•>\d.)]*$", before))
 
 
-def _body(text: str, *, bracketed: bool, last: bool) -> tuple[str, bool]:
+def record_body(text: str, *, bracketed: bool, last: bool) -> tuple[str, bool]:
     """The fields of a record, without what follows it, and whether its end was seen.
 
     A record ends at the closing bracket that is followed by a line end, a separator or the next record, or at the
@@ -336,7 +339,7 @@ def _claim_parts(text: str) -> Iterator[tuple[str, bool]]:
     for number, part in enumerate(parts):
         lines = part.strip().splitlines()
         if len(lines) > 1 and all(len(_SPLIT.findall(line)) >= _CLAIM_DELIMITERS for line in lines if line.strip()):
-            for line in lines:
+            for line in filter(str.strip, lines):
                 yield line, False
         elif _SPLIT.search(part):
             yield part, number == len(parts) - 1

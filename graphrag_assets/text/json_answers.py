@@ -203,16 +203,23 @@ def _strict(text: str) -> Any:
 
 def _mend(text: str) -> str:
     """Common slips outside of strings: full-width punctuation, single quotes, trailing commas, words JSON lacks."""
+    if _SINGLE_KEY.search(text):  # first, since full-width signs in those strings are text
+        text = _without_single_quotes(text)
     text = _FULL_WIDTH.sub(lambda m: m.group(1) or m.group(2).translate(_ASCII), text)
     text = _UNOPENED_KEY.sub(r'\1"\2', text)
     if _SINGLE_KEY.search(text) or not re.search(r'[{\[,]\s*"', text):
-        # Behind the last quote that closes a string, each one that opens would be followed to the end.
-        last = max((found.end() for found in re.finditer(_CLOSES, text)), default=0)
-        text = _SINGLE_QUOTED.sub(_in_double_quotes, text[: last + _LOOKED_AHEAD]) + text[last + _LOOKED_AHEAD :]
+        text = _without_single_quotes(text)
     text = _EQUALS.sub(r"\1:", text)
     text = _MISSING_COLON.sub(r"\1:", text)
     text = _TRAILING_COMMA.sub(lambda m: m.group(1) or "", text)
     return _BARE_WORD.sub(lambda m: m.group(1) or _WORDS.get(m.group(2), "null"), text)
+
+
+def _without_single_quotes(text: str) -> str:
+    """Strings in single quotes as ones in double quotes."""
+    # Behind the last quote that closes a string, each one that opens would be followed to the end.
+    last = max((found.end() for found in re.finditer(_CLOSES, text)), default=0)
+    return _SINGLE_QUOTED.sub(_in_double_quotes, text[: last + _LOOKED_AHEAD]) + text[last + _LOOKED_AHEAD :]
 
 
 def _in_double_quotes(found: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphrag_assets.indexing.claims import parse_claims, read_claims
+from graphrag_assets.indexing.claim_answers import parse_claims, read_claims
 from graphrag_assets.indexing.extraction import parse_tuples, read_answer
 from graphrag_assets.indexing.graph_answers import GraphAnswer, without_echoes
 from graphrag_assets.indexing.report_answers import Report, parse_report

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_assets.indexing.asking import AnswerError
-from graphrag_assets.indexing.claims import ClaimExtraction, extract_claims, normalise_status, parse_claims, read_claims
+from graphrag_assets.indexing.claim_answers import parse_claims, read_claims
+from graphrag_assets.indexing.claims import ClaimExtraction, extract_claims
 from graphrag_assets.storage.tables import EXTRACTED_CLAIMS
+from graphrag_assets.text.claim_words import claim_status
 from graphrag_assets.text.dates import iso_date
 from tests.unit.asking_doubles import Scripted
 
@@ -92,7 +94,7 @@ def test_outcomes() -> None:
     [("TRUE", "TRUE"), ("**False**", "FALSE"), ("Suspected.", "SUSPECTED"), ("怀疑", "SUSPECTED"), ("blue", None)],
 )
 def test_status(word: str, status: str | None) -> None:
-    assert normalise_status(word) == status
+    assert claim_status(word) == status
 
 
 @pytest.mark.parametrize(

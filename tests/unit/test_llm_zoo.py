@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from graphrag_assets.indexing.claims import parse_claims, read_claims
+from graphrag_assets.indexing.claim_answers import parse_claims, read_claims
 from graphrag_assets.indexing.extraction import merge_answers, parse_tuples, read_answer
 from graphrag_assets.indexing.report_answers import parse_report, report_markdown
 from graphrag_assets.text.map_answers import parse_points

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_assets.indexing.claims import example_subjects, read_claims
+from graphrag_assets.indexing.claim_answers import example_subjects, read_claims
 from graphrag_assets.indexing.extraction import parse_json, read_answer
 from graphrag_assets.indexing.gleaning import is_yes
 from graphrag_assets.indexing.graph_answers import example_titles

@@ -10,7 +10,7 @@ from random import Random
 
 from tests.unit.bad_answers import Spoil
 
-#: kind and fields of a record: name, type, description, or source, target, description, weight.
+#: kind and fields of a record: name, type, description, or source, target, description, weight, or those of a claim.
 Records = list[tuple[str, list[str]]]
 
 _END = re.compile(r"\s*<\|COMPLETE\|>\s*$")
@@ -32,6 +32,8 @@ def records_of(text: str) -> Records:
         fields = [field.strip().strip('"') for field in fields]
         if (kind, len(fields)) in {("entity", 3), ("relationship", 4)}:
             found.append((kind, fields))
+        elif len(fields) == 7:
+            found.append(("claim", [kind, *fields]))
     return found
 
 
@@ -76,7 +78,9 @@ def _sections(
 
 def _graph(records: Records, names: tuple[str, ...], lists: tuple[str, str] = ("entities", "relationships")) -> dict:
     entities = [dict(zip(names[:3], f, strict=True)) for kind, f in records if kind == "entity"]
-    links = [dict(zip(names[3:], [*f[:3], _number(f[3])], strict=True)) for kind, f in records if kind != "entity"]
+    links = [
+        dict(zip(names[3:], [*f[:3], _number(f[3])], strict=True)) for kind, f in records if kind == "relationship"
+    ]
     return {lists[0]: entities, lists[1]: links}
 
 
