@@ -44,6 +44,7 @@ from graphrag_assets.llm.providers.litellm_callbacks import finish_callbacks, se
 from graphrag_assets.llm.providers.observing import STAGE
 from graphrag_assets.llm.providers.parameters import blamed
 from graphrag_assets.llm.providers.wire import clean, response_format
+from graphrag_assets.progress import tell_once
 from graphrag_assets.settings import ModelSettings
 from graphrag_assets.settings_telemetry import TelemetrySettings
 
@@ -116,10 +117,8 @@ class LiteLLMClient:
                     w in words for w in ("response_format", "schema", "structured")
                 ):
                     raise
-                logger.warning(
-                    "%s: the endpoint does not accept structured output; it is left out from now on",
-                    self._endpoint.entry,
-                )
+                words = "%s: the endpoint does not accept structured output; it is left out from now on"
+                tell_once(logger, f"{self._endpoint.entry}: structured output", words, self._endpoint.entry)
                 self._structured = False
         return _chat_answer(await self._send("acompletion", call))
 
@@ -228,7 +227,7 @@ class LiteLLMClient:
             return False
         if name not in self._left_out:
             words = "%s: the endpoint does not accept %s; it is left out from now on"
-            logger.warning(words, self._endpoint.entry, name)
+            tell_once(logger, f"{self._endpoint.entry}: {name}", words, self._endpoint.entry, name)
         self._left_out.add(name)
         return True
 
