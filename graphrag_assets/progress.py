@@ -1,4 +1,4 @@
-"""Progress of long stages: one callback, so that a terminal shows bars and a log shows lines."""
+"""What people are told of long work: progress by one callback, for bars and lines; and what is said once in a run."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ Listener = Callable[[str, int, int], None]
 
 _listeners: list[Listener] = []
 
+#: What was told in this run.
+_told: set[str] = set()
+
 #: Whether the present work is only supposed, as in a plan.
 _SUPPOSED: ContextVar[bool] = ContextVar("supposed", default=False)
 
@@ -26,6 +29,25 @@ def listen(listener: Listener) -> Callable[[], None]:
     """Register a listener; returns a function that removes it."""
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)
+
+
+def tell_once(logger: logging.Logger, what: str, message: str, *values: object) -> None:
+    """Log a warning the first time in a run; every step of a run opens models and caches anew, and finds the same.
+
+    Args:
+        logger: Where it is logged.
+        what: What it is about, whatever the words.
+        message: Message with places for the values.
+        values: The values.
+    """
+    level = logging.DEBUG if what in _told else logging.WARNING
+    _told.add(what)
+    logger.log(level, message, *values)
+
+
+def begin_telling() -> None:
+    """A run begins: whatever is wrong is told again."""
+    _told.clear()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
@@ -27,10 +28,25 @@ def _redis_address(address: SecretStr | None) -> SecretStr | None:
     Raises:
         ValueError: The client of Redis does not know such an address; it is not told, since it may hold a password.
     """
-    if address is not None and not address.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+    if address is None:
+        return address
+    text = address.get_secret_value()
+    if not text.startswith(("redis://", "rediss://", "unix://")):
         raise ValueError(
             "expected an address that begins with redis://, rediss:// or unix://, such as redis://host:6379/0"
         )
+    if text.startswith("unix://"):
+        return address
+    try:
+        parts = urlsplit(text)
+        fine = (parts.port or 1) and not any("@" in part for part in (parts.path, parts.query, parts.fragment))
+    except ValueError:  # its words hold a part of the password, where that was taken for the port
+        fine = False
+    if not fine:
+        raise ValueError(
+            "expected an address such as redis://user:password@host:6379/0; write / as %2F, # as %23, ? as %3F, @ as %40 "
+            "and % as %25 in a password"
+        ) from None
     return address
 
 

@@ -20,6 +20,14 @@ pytest_plugins = [
 _DEFAULT_SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+@pytest.fixture(autouse=True)
+def _told_anew() -> None:
+    """A test is a run: what an earlier one was told of is told again."""
+    from graphrag_assets.progress import begin_telling
+
+    begin_telling()
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Folder with real corpora and recorded runs that cannot be shipped; tests that need it skip without it."""

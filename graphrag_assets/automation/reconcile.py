@@ -33,6 +33,7 @@ from graphrag_assets.automation.wish import Wish
 from graphrag_assets.input.folder import InputError, require_input
 from graphrag_assets.input.inventory import Inventory, compare, count_unusable, take_inventory, versions
 from graphrag_assets.llm.limiting.budget import current_budgets
+from graphrag_assets.progress import begin_telling
 from graphrag_assets.storage.lease import BusyError, exclusive
 from graphrag_assets.storage.parquet import read_table
 from graphrag_assets.storage.snapshots import is_kept
@@ -186,6 +187,7 @@ def reconcile(
         BusyError: Another process, of this host or another one, works on the index.
     """
     wish = wish or Wish()
+    begin_telling()
     home = Path(instance.root_directory)
     end_dead_runs(instance, home)
     seconds = index.workspace.settings.automation.lease_seconds

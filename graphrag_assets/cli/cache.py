@@ -95,11 +95,11 @@ def prune_command(
     if as_json:
         print_json(told)
         return
-    word = "Would take out" if dry_run else "Took out"
+    word, after = ("Would take out", "about ") if dry_run else ("Took out", "")
     counts = ", ".join(f"{count} {name}" for name, count in done.entries.items())
     stay = ", ".join(f"{count} {name}" for name, count in done.kept.items())
     click.echo(
-        f"{word} {counts}; {stay} stay ({done.bytes[0] / 1e6:.1f} MB before, {done.bytes[1] / 1e6:.1f} MB after)"
+        f"{word} {counts}; {stay} stay ({done.bytes[0] / 1e6:.1f} MB before, {after}{done.bytes[1] / 1e6:.1f} MB after)"
     )
     if not done.shrunk:
         click.echo(

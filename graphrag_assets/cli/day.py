@@ -16,20 +16,26 @@ def day_of(workspace: Workspace) -> dict[str, Any] | None:
         store cannot be read.
     """
     from graphrag_assets.llm.errors import GatewayError
-    from graphrag_assets.llm.limiting.day_budget import open_day_budget
+    from graphrag_assets.llm.limiting.day_budget import nothing_spent, open_day_budget
 
+    settings = workspace.settings
+    budget = settings.budget
+    if budget.usd_per_day is None and budget.tokens_per_day is None:
+        return None
     try:
-        budget = open_day_budget(workspace)
-        if budget is None:
-            return None
-        spent = budget.spent()
+        if settings.limits.redis_url is None and not workspace.path(settings.limits.path).exists():
+            spent = nothing_spent()  # looking makes no file
+        else:
+            opened = open_day_budget(workspace)
+            assert opened is not None
+            spent = opened.spent()
     except GatewayError as error:
         return {"problem": str(error)}
     return {
         "day": spent.day,
-        "account": workspace.settings.budget.account,
-        "usd": _figures(budget.usd, round(spent.usd, 8), round(spent.reserved_usd, 8)),
-        "tokens": _figures(budget.tokens, spent.tokens, spent.reserved_tokens),
+        "account": budget.account,
+        "usd": _figures(budget.usd_per_day, round(spent.usd, 8), round(spent.reserved_usd, 8)),
+        "tokens": _figures(budget.tokens_per_day, spent.tokens, spent.reserved_tokens),
         "unpriced_tokens": spent.unpriced_tokens,
     }
 

@@ -11,7 +11,16 @@ from pathlib import Path
 
 from graphrag_assets.cli.doctor_installation import disk_space, extras, packages, python_version, telemetry
 from graphrag_assets.cli.doctor_models import embedded_models, method, models, online_models, token_encoding
-from graphrag_assets.cli.doctor_workspace import cache, inputs, language, notices, prompts, shared_cache, storage
+from graphrag_assets.cli.doctor_workspace import (
+    cache,
+    inputs,
+    language,
+    limits,
+    notices,
+    prompts,
+    shared_cache,
+    storage,
+)
 from graphrag_assets.cli.finding import Finding, Status, fail
 from graphrag_assets.settings import Workspace
 from graphrag_assets.settings_file import SettingsError, load_workspace
@@ -32,6 +41,7 @@ PROBES: tuple[tuple[str, Probe], ...] = (
     ("storage", storage),
     ("cache", cache),
     ("shared cache", shared_cache),
+    ("limits", limits),
     ("prompts", prompts),
     ("method", method),
     ("models", models),

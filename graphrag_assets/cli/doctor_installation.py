@@ -88,11 +88,27 @@ def telemetry(workspace: Workspace) -> Iterator[Finding]:
             yield ok("telemetry", f"{' and '.join(kinds)} go to {where}")
         except TelemetryError as error:
             yield fail("telemetry", str(error), f"pip install '{_DISTRIBUTION}[telemetry]'")
-    if settings.litellm_callbacks:
-        yield ok("telemetry callbacks", f"{', '.join(settings.litellm_callbacks)}: calls go through LiteLLM")
+    yield from _callbacks(settings.litellm_callbacks)
     if settings.capture_content and (kinds or settings.litellm_callbacks):
         mend = "unset telemetry.capture_content where those who read traces may not read the documents"
         yield warn("telemetry content", "questions, prompts and answers are in traces and callbacks", mend)
+
+
+def _callbacks(names: list[str]) -> Iterator[Finding]:
+    """Whether each callback is one that LiteLLM has, or can be imported; a run would end at its first call."""
+    from graphrag_assets.llm.errors import GatewayError
+    from graphrag_assets.llm.providers.litellm_callbacks import callback_of
+    from graphrag_assets.llm.providers.through_litellm import load_litellm
+
+    for name in names:
+        try:
+            callback_of(name, load_litellm()[0])
+        except GatewayError as error:
+            yield fail(
+                "telemetry callbacks", str(error), "mend the name, or remove it from telemetry.litellm_callbacks"
+            )
+        else:
+            yield ok("telemetry callbacks", f"{name}: calls go through LiteLLM")
 
 
 def missing_packages(extra: str) -> list[str]:

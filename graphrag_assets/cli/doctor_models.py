@@ -47,6 +47,7 @@ def models(workspace: Workspace) -> Iterator[Finding]:
         entry: ModelSettings = getattr(workspace.settings, section)[model_id]
         name = f"model {model_id}"
         yield ok(name, f"{entry.model_provider}/{entry.model} for {', '.join(stages)}")
+        yield from _provider(name, entry)
         yield from _key(name, entry)
         yield from _server(workspace.settings, name, entry, embeds=section == "embedding_models")
         yield from _facts(name, entry, embeds=section == "embedding_models")
@@ -58,7 +59,23 @@ def _used(settings: Settings) -> dict[tuple[str, str], list[str]]:
     used: dict[tuple[str, str], list[str]] = {}
     for use in model_uses(settings):
         used.setdefault((use.section, use.model_id), []).append(use.stage)
+    for section, model_id in list(used):
+        followed = getattr(settings, section)[model_id].fallback_model_id
+        if followed is not None and section == "completion_models":
+            used.setdefault((section, followed), []).append(f"what {model_id} has no usable answer to")
     return used
+
+
+def _provider(name: str, entry: ModelSettings) -> Iterator[Finding]:
+    """Whether LiteLLM has the provider, where calls go through it."""
+    from graphrag_assets.llm.providers.clients import speaks_openai
+    from graphrag_assets.llm.providers.through_litellm import unknown_provider
+
+    if not speaks_openai(entry) and (problem := unknown_provider(entry.model_provider)):
+        mend = (
+            "mend model_provider; for any server that speaks OpenAI's protocol: model_provider: openai and its api_base"
+        )
+        yield fail(name, problem, mend)
 
 
 def _key(name: str, entry: ModelSettings) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import uuid
 from collections import Counter
@@ -246,6 +247,36 @@ def shared_cache(workspace: Workspace) -> Iterator[Finding]:
         yield warn("shared cache", str(error), mend)
         return
     yield ok("shared cache", f"{place.address} can be listed, read and written; it holds {number} packs of vectors")
+
+
+def limits(workspace: Workspace) -> Iterator[Finding]:
+    """Whether what is sent to models can be counted where the settings say, for all who send to them."""
+    from graphrag_assets.llm.errors import GatewayError
+    from graphrag_assets.llm.limiting.stores import RedisLimits
+
+    settings = workspace.settings
+    if settings.limits.redis_url is not None:
+        try:
+            RedisLimits(settings.limits.redis_url.get_secret_value())
+        except GatewayError as error:
+            yield fail("limits", str(error), "start the server, mend the address, or remove limits.redis_url")
+        else:
+            yield ok("limits", "Redis answers: the hosts that use it keep the limits of models together")
+        return
+    file = workspace.path(settings.limits.path)
+    if not settings.cache.enabled and "path" not in settings.limits.model_fields_set:
+        return
+    folder = next(parent for parent in file.parents if parent.exists())
+    if os.access(file, os.W_OK) if file.exists() else folder.is_dir() and _can_write(folder):
+        yield ok("limits", f"the processes of this host keep the limits of models together in {file}")
+        return
+    told = f"{file} cannot be written: each process counts its calls for itself"
+    mend = "set limits.path to a file that can be written"
+    budget = settings.budget
+    if budget.usd_per_day is not None or budget.tokens_per_day is not None:
+        yield fail("limits", f"{told}, and no budget of a day can be kept", mend)
+    else:
+        yield warn("limits", told, mend)
 
 
 def _can_write(folder: Path) -> bool:

@@ -23,10 +23,12 @@ def plan_command(
         as_json: Print one JSON object.
     """
     from graphrag_assets.assets.refreshing import check_stages
+    from graphrag_assets.cli.plan_budgets import budgets_of
     from graphrag_assets.plan import plan
 
     check_stages(refresh, workspace.settings)
-    found = plan(workspace, recluster=recluster, refresh=refresh, retry_failed=retry_failed).to_dict()
+    made = plan(workspace, recluster=recluster, refresh=refresh, retry_failed=retry_failed)
+    found = made.to_dict() | {"budgets": budgets_of(workspace, made)}
     if as_json:
         print_json(found)
     else:
@@ -34,6 +36,8 @@ def plan_command(
 
 
 def _described(found: dict[str, Any]) -> str:
+    from graphrag_assets.cli.plan_budgets import budget_lines
+
     lines = ["Documents: " + ", ".join(f"{count} {name}" for name, count in found["documents"].items())]
     if found["nothing_to_do"]:
         return "\n".join([*lines, "Nothing to do: the index is up to date with the input and the settings."])
@@ -46,6 +50,7 @@ def _described(found: dict[str, Any]) -> str:
         "",
         _price(found),
         _time(found["seconds_estimated"]),
+        *budget_lines(found["budgets"], found["unpriced"]),
         *(f"Note: {note}." for note in found["notes"]),
         "Nothing was sent, nothing was written.",
     ]

@@ -44,10 +44,11 @@ _TITLES = {
     "report": "title",
 }
 
+_NUMBER = re.compile(r"-?[0-9]{1,12}")
 _ID = re.compile(r"[0-9a-fA-F]{8,128}(?:-[0-9a-fA-F-]+)?")
 _PAIR = re.compile(r"\s*(?:<?-+>|\||→|–)\s*")
 _NUMBERED = re.compile(
-    r"(document|text[ _]unit|entity|relationship|claim|community|report)\s+#?(\d{1,12})", re.IGNORECASE
+    r"(document|text[ _]unit|entity|relationship|claim|community|report)\s+#?(-?\d{1,12})", re.IGNORECASE
 )
 
 #: Names that a message about an unknown one suggests, and rows that one about an ambiguous one lists.
@@ -116,7 +117,10 @@ def find(index: Index, what: str, kind: str | None = None) -> Found:
         near = near_names(index, what) if what else []
         like = f"; names like it: {', '.join(near)}" if near else ""
         of_kind = f" as a {kind.replace('_', ' ')}" if kind else ""
-        raise NotFound(f"snapshot {index.snapshot} holds nothing by the name {what!r}{of_kind}{like}", near)
+        ranges = "".join(
+            f"; {numbers_told(index, name)}" for name in dict.fromkeys(name for name, _ in _numbered(what))
+        )
+        raise NotFound(f"snapshot {index.snapshot} holds nothing by the name {what!r}{of_kind}{ranges or like}", near)
     if len(found) > 1:
         listed = "; ".join(f"{row.kind} {row.title} ({row.id})" for row in found[:LISTED])
         more = f"; and {len(found) - LISTED} more" if len(found) > LISTED else ""
@@ -128,13 +132,9 @@ def find(index: Index, what: str, kind: str | None = None) -> Found:
 
 def _candidates(index: Index, what: str, kind: str | None) -> list[Found]:
     """Rows that are meant, by the first way of naming that finds any."""
-    if cited := find_citations(what if "[" in what else f"[Data: {what}]"):
-        numbers = [(DATASETS[c.dataset], int(i)) for c in cited for i in c.ids if i.isascii() and i.isdigit()]
-        return [row for name, number in dict.fromkeys(numbers) for row in by_number(index, name, [number])]
-    if numbered := _NUMBERED.fullmatch(what):
-        name = numbered[1].lower().replace(" ", "_")
-        if found := by_number(index, name, [int(numbered[2])]):
-            return found
+    numbers = [(name, number) for name, number in _numbered(what) if number is not None]
+    if found := [row for name, number in dict.fromkeys(numbers) for row in by_number(index, name, [number])]:
+        return found
     if _ID.fullmatch(what) and (found := by_id(index, what, kind)):
         return found
     if found := _by_name(index, what):
@@ -143,6 +143,31 @@ def _candidates(index: Index, what: str, kind: str | None) -> list[Found]:
     if len(parts) == 2 and (found := _pair(index, parts[0], parts[1])):
         return found
     return [] if " " in what else by_id(index, what, kind)  # imported rows may have ids of any form
+
+
+def _numbered(what: str) -> list[tuple[str, int | None]]:
+    """Kinds and numbers that something names, as a citation or as ``claim 3``; None: what is no number."""
+    if cited := find_citations(what if "[" in what else f"[Data: {what}]"):
+        return [(DATASETS[c.dataset], int(i) if _NUMBER.fullmatch(i) else None) for c in cited for i in c.ids or ("",)]
+    if numbered := _NUMBERED.fullmatch(what):
+        return [(numbered[1].lower().replace(" ", "_"), int(numbered[2]))]
+    return []
+
+
+def numbers_told(index: Index, kind: str) -> str:
+    """The numbers that there are of a kind of row, in words."""
+    column, name = _number_column(kind), kind.replace("_", " ")
+    names = {"entity": "entities", "community": "communities"}.get(kind, f"{name}s")
+    (row,) = index.rows(f"select min({column}) as least, max({column}) as most, count(*) as rows from {TABLES[kind]}")
+    if not row["rows"]:
+        return f"it has no {names}"
+    if row["rows"] == 1:
+        return f"its only {name} has the number {row['least']}"
+    return f"its {row['rows']} {names} have numbers from {row['least']} to {row['most']}"
+
+
+def _number_column(kind: str) -> str:
+    return "community" if kind in ("community", "report") else "human_readable_id"
 
 
 def by_id(index: Index, row: str, kind: str | None = None) -> list[Found]:
@@ -164,12 +189,11 @@ def by_number(index: Index, kind: str, numbers: Sequence[int]) -> list[Found]:
     if not numbers:
         return []
     listed = ", ".join(str(int(number)) for number in numbers)
-    column = "community" if kind in ("community", "report") else "human_readable_id"
-    return _select(index, kind, f"{column} in ({listed})", [])
+    return _select(index, kind, f"{_number_column(kind)} in ({listed})", [])
 
 
 def _select(index: Index, kind: str, condition: str, values: Sequence[object]) -> list[Found]:
-    number = "community" if kind in ("community", "report") else "human_readable_id"
+    number = _number_column(kind)
     rows = index.rows(
         f"select id, {number} as number, {_TITLES[kind]} as title from {TABLES[kind]} where {condition} order by number",
         values,

@@ -196,3 +196,14 @@ def test_what_a_plan_supposes_is_not_told_as_progress(tmp_path: Path, llmsim: Ll
     assert "the budget is reached" in done.err
     assert "reading the input" in done.err
     assert "writing reports" not in done.err
+
+
+@pytest.mark.slow
+def test_a_cache_that_cannot_be_reached_is_told_once_in_a_run(tmp_path: Path, llmsim: LlmSim) -> None:
+    llmsim.reset()
+    root = workspace(tmp_path / "one", llmsim, cache={"redis_url": "redis://127.0.0.1:1/0"})
+    for text in ("Mirela Stroud signed the paper.", "Dace Orrell saw it at Cold Rigg."):
+        write_document(root, FIVE_DOCUMENTS[2], text)
+        done = invoke("index", "--root", root)
+        assert done.code == 0
+        assert done.err.count("when the shared cache answers again") == 1, "in each run, not in each step"

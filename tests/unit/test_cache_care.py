@@ -134,7 +134,12 @@ def test_prune_by_size_takes_the_oldest_and_the_file_shrinks(root: Path, tmp_pat
     cache.close()
     make_old(file, 5, *range(300))
     before = file.stat().st_size
-    told = invoke("cache", "prune", "--root", root, "--json", "--max-size", f"{before // 2 / 1e6:.3f}MB").json
+    prune = ("cache", "prune", "--root", root, "--max-size", f"{before // 2 / 1e6:.3f}MB")
+    supposed = invoke(*prune, "--json", "--dry-run").json
+    assert file.stat().st_size == before == supposed["bytes"]["before"]
+    assert f"about {supposed['bytes']['after'] / 1e6:.1f} MB after" in invoke(*prune, "--dry-run").out
+    told = invoke(*prune, "--json").json
+    assert supposed["bytes"]["after"] == pytest.approx(told["bytes"]["after"], rel=0.15)
     assert told["shrunk"]
     assert told["bytes"]["after"] <= before // 2
     assert told["bytes"]["after"] > before // 4, "no more than needed"
@@ -308,6 +313,7 @@ def test_pruning_a_shared_store(shared_root: Path, objects: SharedObjects, tmp_p
     assert invoke(*prune, "--older-than", "1d").json["entries"] == {"answers": 0, "packs": 0}
     told = invoke(*prune, "--max-size", "0.5KB", "--dry-run").json
     assert told["entries"]["answers"] > 0
+    assert told["bytes"]["after"] <= 500 < told["bytes"]["before"]
     assert cache_care.shared_contents(objects)["answers"] == 10
     done = invoke(*prune, "--max-size", "0.5KB").json
     assert cache_care.shared_contents(objects)["bytes"] <= 500

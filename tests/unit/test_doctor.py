@@ -269,6 +269,47 @@ def test_what_is_missing_of_a_model(tmp_path: Path) -> None:
     assert ("fail", "api_base is a placeholder") in found(only(tmp_path, "models", settings), "model m")
 
 
+def test_a_provider_that_does_not_exist(tmp_path: Path) -> None:
+    typo = "completion_models: {m: {model: x, model_provider: antropic, api_key: k}}"
+    details = [f.detail for f in only(tmp_path, "models", typo) if f.status == "fail"]
+    assert details == ["LiteLLM knows no model_provider 'antropic', perhaps anthropic is meant"]
+    right = "completion_models: {m: {model: x, model_provider: anthropic, api_key: k}}"
+    assert worst(only(tmp_path, "models", right)) == "warn", "only its price and window are unknown"
+    own = "completion_models: {m: {model: x, model_provider: our_server, client: direct, api_base: 'http://127.0.0.1:1/v1'}}"
+    assert not [f for f in only(tmp_path, "models", own) if "model_provider" in f.detail], "LiteLLM is not asked"
+
+
+def test_the_model_that_is_asked_when_another_one_fails(tmp_path: Path) -> None:
+    settings = """
+completion_models:
+  default_completion_model: {model: gpt-4.1, api_key: k, fallback_model_id: second}
+  second: {model: gpt-4.1, api_key: <API_KEY>}
+"""
+    findings = only(tmp_path, "models", settings)
+    assert ("fail", "the key is a placeholder") in found(findings, "model second")
+
+
+def test_where_calls_are_counted(tmp_path: Path, redis_server: str) -> None:
+    assert [f.status for f in only(tmp_path, "limits")] == ["ok"]
+    assert [f.status for f in only(tmp_path, "limits", f"limits: {{redis_url: '{redis_server}'}}")] == ["ok"]
+    (gone,) = only(tmp_path, "limits", "limits: {redis_url: 'redis://u:secret-word@127.0.0.1:1/0'}")
+    assert gone.status == "fail"
+    assert "limits.redis_url: Redis cannot be used" in gone.detail
+    assert "secret-word" not in repr(gone)
+    (tmp_path / "file").write_text("no folder")
+    assert [f.status for f in only(tmp_path, "limits", "limits: {path: file/limits.sqlite}")] == ["warn"]
+    day = "limits: {path: file/limits.sqlite}\nbudget: {tokens_per_day: 9}"
+    assert [f.status for f in only(tmp_path, "limits", day)] == ["fail"]
+
+
+def test_callbacks_of_litellm(tmp_path: Path) -> None:
+    names = "telemetry: {litellm_callbacks: [langfuse, langfusee, json.nothing, json.dumps]}"
+    findings = [f for f in only(tmp_path, "telemetry", names) if f.name == "telemetry callbacks"]
+    assert [f.status for f in findings] == ["ok", "fail", "fail", "ok"]
+    assert "LiteLLM has no 'langfusee'" in findings[1].detail
+    assert "json.nothing cannot be loaded" in findings[2].detail
+
+
 def test_questions_embedded_by_another_model(tmp_path: Path) -> None:
     settings = """
 embedding_models:

@@ -439,6 +439,24 @@ def test_usage_and_prices(llmsim: LlmSim, tmp_path: Path) -> None:
     assert usage.unpriced_calls == 5
 
 
+def test_titles_of_entities_are_in_no_warning(llmsim: LlmSim, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A pair of entities is named by its titles, which are text of documents, where it is asked about anew in vain."""
+    place = workspace(tmp_path, llmsim)
+
+    async def ask(row: str, anew: dict[str, float]) -> None:
+        async with Gateway(place, anew=anew) as gateway:
+            await gateway.ask("resolve_entities", "chat")(question(1), points, row=row)
+
+    llmsim.reset()
+    asyncio.run(ask("SCROOGE | MARLEY", {}))
+    llmsim.reset(faults={"refusal": 1.0})
+    for row, told in (("SCROOGE | MARLEY\nA | B", "a question"), ("SCROOGE | MARLEY", "a question"), ("ab12", "ab12")):
+        caplog.clear()
+        asyncio.run(ask(row, {"resolve_entities": time.time() + 60}))
+        assert f"resolve_entities: the earlier answer for {told} stays" in caplog.text
+        assert "SCROOGE" not in caplog.text
+
+
 def test_no_key_and_no_text_in_the_logs(llmsim: LlmSim, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     llmsim.reset(faults={"error500": 0.2, "error400": 0.1, "malformed_json": 0.3})

@@ -370,6 +370,23 @@ def test_messages(tmp_path: Path, text: str, expected: str) -> None:
     assert expected in refused(tmp_path, text)
 
 
+@pytest.mark.parametrize("password", ["xyzzy/plugh", "xyzzy#plugh", "xyzzy?plugh", "123/plugh", "123?plugh", "1#plugh"])
+@pytest.mark.parametrize("section", ["limits", "cache"])
+def test_a_password_that_would_be_taken_for_a_port_is_not_told(tmp_path: Path, section: str, password: str) -> None:
+    message = refused(tmp_path, f"{section}: {{redis_url: 'redis://user:{password}@127.0.0.1:1/0'}}")
+    assert f"{section}.redis_url: expected an address such as redis://user:password@host" in message
+    assert "xyzzy" not in message
+    assert "plugh" not in message
+
+
+def test_addresses_of_redis(tmp_path: Path) -> None:
+    for address in ("redis://host", "redis://:p%2Fw@[::1]:6379/0?x=1", "rediss://u:p@host:1/2", "unix:///run/a@b.sock"):
+        (tmp_path / "settings.yaml").write_text(f"limits: {{redis_url: '{address}'}}")
+        limits = load_workspace(tmp_path).settings.limits
+        assert limits.redis_url is not None
+        assert limits.redis_url.get_secret_value() == address
+
+
 def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     message = refused(tmp_path, "storage: {base: ''}\nchunking:\n  size: x\n  sise: 4\nmethd: fast\n")
     assert message.splitlines()[0].endswith("settings.yaml has 3 problems:")

@@ -18,6 +18,7 @@ from graphrag_assets.llm.caching import care as cache_care
 from graphrag_assets.llm.caching.redis import PREFIX, RedisObjects, RedisPlace
 from graphrag_assets.llm.caching.shared import SharedCache
 from graphrag_assets.llm.gateway import Gateway
+from graphrag_assets.progress import begin_telling
 from graphrag_assets.settings_sections import CacheSettings
 from tests.llmsim_server import LlmSim
 from tests.pipeline.workspaces import invoke, make_workspace
@@ -94,12 +95,20 @@ def test_a_server_that_is_gone_is_told_once_and_its_password_never(
         cache.put_answer(KEYS[0], b"paid", "s")
         cache.flush()
         assert cache.answer(KEYS[0]) == b"paid"
+    for _ in range(3):  # further steps of the same run
+        with closing(SharedCache(tmp_path / "a.sqlite", gone)) as cache:
+            assert find(cache, *KEYS[1:5]) == [None] * 4
     assert time.monotonic() - began < 20
     (told,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert "cache.redis_url: redis://127.0.0.1:1/0" in told
     assert "secret-word" not in caplog.text
     with closing(sqlite3.connect(tmp_path / "a.sqlite")) as file:
         assert file.execute("select count(*) from unsent").fetchone() == (1,), "it is sent later"
+    begin_telling()
+    caplog.clear()
+    with closing(SharedCache(tmp_path / "a.sqlite", gone)) as cache:
+        assert find(cache, KEYS[1]) == [None]
+    assert "cache.redis_url" in caplog.text, "the next run is told again"
 
 
 def test_commands(tmp_path: Path, objects: RedisObjects, url: str) -> None:

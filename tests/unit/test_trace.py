@@ -54,3 +54,35 @@ def test_names(tmp_path: Path) -> None:
         for nothing in ("", "  ", "Entities (999)", "'; drop table entities", "a -> b", "zzzzzz"):
             with pytest.raises(NotFound):
                 trace(index, nothing)
+
+
+@pytest.mark.parametrize(
+    ("what", "table", "column"),
+    [
+        ("Reports (9999)", "community_reports", "community"),
+        ("[Data: Entities (9999)]", "entities", "human_readable_id"),
+        ("community -1", "communities", "community"),
+        ("report 9999", "community_reports", "community"),
+        ("text unit 9999", "text_units", "human_readable_id"),
+    ],
+)
+def test_a_number_that_is_not_there_tells_which_are(tmp_path: Path, what: str, table: str, column: str) -> None:
+    publish(tmp_path, small_rows())
+    with open_index(str(tmp_path)) as index:
+        (row,) = index.rows(f"select min({column}) as least, max({column}) as most, count(*) as n from {table}")
+        with pytest.raises(NotFound) as error:
+            trace(index, what)
+    assert (
+        f"have numbers from {row['least']} to {row['most']}" in str(error.value)
+        if row["n"] > 1
+        else f"has the number {row['least']}" in str(error.value)
+    )
+    assert "names like it" not in str(error.value)
+
+
+def test_a_kind_without_rows_is_told(tmp_path: Path) -> None:
+    rows = small_rows()
+    rows["community_reports"] = []
+    publish(tmp_path, rows)
+    with open_index(str(tmp_path)) as index, pytest.raises(NotFound, match="it has no reports"):
+        trace(index, "Reports (0)")

@@ -96,7 +96,8 @@ class Asker:
                 )
         if (earlier := await self._earlier(messages, parse, schema)) is not None:
             words = "%s: the earlier answer for %s stays, since none that is new can be used: %s"
-            logger.warning(words, self._booking.stage, row or "a question", last)
+            # Pairs of entities have no id, and their titles are text of documents.
+            logger.warning(words, self._booking.stage, "a question" if not row or " | " in row else row, last)
             return earlier
         if self._failed is not None:
             await asyncio.to_thread(

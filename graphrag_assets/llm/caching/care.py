@@ -32,7 +32,7 @@ class Pruned:
 
     Args:
         entries: Answers and vectors (of a shared cache: answers and packs of vectors).
-        bytes: Bytes of the file, or of the objects, before and after.
+        bytes: Bytes of the file, or of the objects, before and after; after is estimated where nothing was taken out.
         kept: Entries that stay.
         shrunk: Whether the file gave its free room back; False where another process has it open.
     """
@@ -119,10 +119,10 @@ def prune_file(
     before = file_bytes(path)
     goal, gone, shrunk = max_bytes, dict.fromkeys(TABLES, 0), True
     while True:
-        old, kept = _chosen(path, None if older_than is None else time.time() - older_than, goal)
+        old, kept, left = _chosen(path, None if older_than is None else time.time() - older_than, goal)
         gone = {table: gone[table] + count for table, count in _by_table(old).items()}
         if dry_run:
-            return Pruned(gone, (before, before), _by_table(kept))
+            return Pruned(gone, (before, min(before, left)), _by_table(kept))
         shrunk = _delete(path, old)
         after = file_bytes(path)
         if goal is None or max_bytes is None or after <= max_bytes or not (shrunk and old and kept):
@@ -130,23 +130,22 @@ def prune_file(
         goal -= after - max_bytes  # pages are no fuller than they are: once more, for less
 
 
-def _chosen(path: Path, limit: float | None, goal: int | None) -> tuple[list[_Entry], list[_Entry]]:
-    """Entries that go, and those that stay: by when they were used last, and by what the file is to take."""
+def _chosen(path: Path, limit: float | None, goal: int | None) -> tuple[list[_Entry], list[_Entry], int]:
+    """Entries that go, those that stay, and about the bytes of the file with these: by last use, and by what it may take."""
     with reading(path) as connection:
         ages = _ages(connection)
         pages, free, page = (
             connection.execute(f"pragma {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
         )
     count = sum(limit is not None and entry.used < limit for entry in ages)
-    if goal is not None and ages:
-        # What a byte of an entry takes in the file; what else lies there stays.
-        total, other = sum(entry.size for entry in ages), _ledger_bytes(path)
-        share = max(1.0, ((pages - free) * page - other) / total)
-        left = other + sum(entry.size for entry in ages[count:]) * share
-        while left > goal and count < len(ages):
-            left -= ages[count].size * share
-            count += 1
-    return ages[:count], ages[count:]
+    # What a byte of an entry takes in the file; what else lies there stays.
+    total, other = sum(entry.size for entry in ages), _ledger_bytes(path)
+    share = max(1.0, ((pages - free) * page - other) / total) if ages else 1.0
+    left = other + sum(entry.size for entry in ages[count:]) * share
+    while goal is not None and left > goal and count < len(ages):
+        left -= ages[count].size * share
+        count += 1
+    return ages[:count], ages[count:], round(left)
 
 
 def _by_table(entries: Sequence[_Entry]) -> dict[str, int]:
@@ -171,7 +170,7 @@ def prune_shared(
     if not dry_run:
         with _told(objects):
             objects.remove([entry.name for entry in gone])
-    return Pruned(_kinds(gone), (total, total if dry_run else left), _kinds(kept))
+    return Pruned(_kinds(gone), (total, left), _kinds(kept))
 
 
 def shared_contents(objects: SharedObjects) -> dict[str, Any]:

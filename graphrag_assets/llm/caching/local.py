@@ -23,6 +23,7 @@ from typing import Any
 from graphrag_assets.llm import ledger
 from graphrag_assets.llm.errors import GatewayError
 from graphrag_assets.llm.providers.wire import clean, dumps
+from graphrag_assets.progress import tell_once
 
 logger = logging.getLogger(__name__)
 
@@ -270,7 +271,9 @@ class AnswerCache:
 
     def _give_up(self, problem: str) -> None:
         self._writable = False
-        logger.warning(
+        tell_once(
+            logger,
+            f"cache {self._path}",
             "cache.path: %s %s: going on without keeping answers, so that what is asked again is paid for again",
             self._path,
             problem,

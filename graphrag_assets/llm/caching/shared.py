@@ -2,7 +2,7 @@
 
 What was paid for is written to the file at once, together with a note that it has yet to be sent, and sent from a thread
 some moments later: a process that is killed loses nothing, the next one on this host sends the rest. What another host
-paid for is fetched where the file has it not, and kept in the file. A store that does not answer is told of once and left
+paid for is fetched where the file has it not, and kept in the file. A store that does not answer is told of once in a run and left
 alone for a minute: a cache is a help, never a reason to fail or to wait.
 """
 
@@ -23,6 +23,7 @@ from graphrag_assets.llm.caching.local import BUSY_TIMEOUT, AnswerCache
 from graphrag_assets.llm.caching.objects import PACK_VECTORS, BucketObjects, SharedObjects
 from graphrag_assets.llm.caching.redis import RedisObjects, RedisPlace
 from graphrag_assets.object_store import ObjectStore
+from graphrag_assets.progress import tell_once
 from graphrag_assets.settings import Workspace
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,6 @@ class SharedCache(AnswerCache):
         self._file = path
         self._fetched: set[tuple[str, bytes]] = set()
         self._left_alone_until = 0.0
-        self._told = False
         self._listed_at = 0.0
         self._learning: asyncio.Lock | None = None
         super().__init__(path, must_keep=must_keep)
@@ -206,14 +206,11 @@ class SharedCache(AnswerCache):
         return time.monotonic() >= self._left_alone_until
 
     def leave_alone(self, error: BaseException) -> None:
-        """Do without the store for a while, and say so once."""
+        """Do without the store for a while, and say so once in a run."""
         self._left_alone_until = time.monotonic() + PAUSE
-        if not self._told:
-            self._told = True
-            cause = self._objects.place.told(error, self._objects.setting)
-            logger.warning(
-                "Answers are kept on this host only, and sent when the shared cache answers again: %s", cause
-            )
+        cause = self._objects.place.told(error, self._objects.setting)
+        words = "Answers are kept on this host only, and sent when the shared cache answers again: %s"
+        tell_once(logger, f"shared cache {self._address}", words, cause)
 
     def send(self, group: _Group) -> list[tuple[str, bytes]]:
         """Send what was paid for here.
@@ -304,7 +301,8 @@ class _Sender:
                 while group := self._next():
                     self._send(connection, group)
         except sqlite3.Error as error:
-            logger.warning("LLM cache %s: what is to be shared cannot be noted (%s)", self._cache._file, error)
+            words = "LLM cache %s: what is to be shared cannot be noted (%s)"
+            tell_once(logger, f"unsent {self._cache._file}", words, self._cache._file, error)
 
     def _next(self) -> dict[tuple[str, bytes], tuple[bytes, str]]:
         """What is to be sent next: answers at once, vectors when they fill a pack or waited long; empty at the end."""

@@ -15,6 +15,7 @@ import logging
 import os
 import socket
 import sqlite3
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -241,6 +242,11 @@ def open_day_budget(workspace: Workspace, *, whole: bool = False) -> DayBudget |
     if budget.usd_per_day is None and budget.tokens_per_day is None:
         return None
     return DayBudget(open_accounts(workspace), budget.account, budget.usd_per_day, budget.tokens_per_day, whole=whole)
+
+
+def nothing_spent() -> Spent:
+    """This day, of which nothing is used."""
+    return _spent({}, time.time())
 
 
 def _spent(state: dict[str, Any], now: float) -> Spent:

@@ -39,6 +39,7 @@ from graphrag_assets.llm.providers.clients import (
 )
 from graphrag_assets.llm.providers.parameters import NEW_LIMIT, OLD_LIMIT, blamed, is_reasoning, unfit
 from graphrag_assets.llm.providers.wire import clean, dumps, response_format
+from graphrag_assets.progress import tell_once
 from graphrag_assets.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -172,9 +173,8 @@ class DirectClient:
         if name is None:
             return False
         if name not in self._left_out:
-            logger.warning(
-                "%s: the endpoint does not accept %s; it is left out from now on", self._endpoint.entry, name
-            )
+            words = "%s: the endpoint does not accept %s; it is left out from now on"
+            tell_once(logger, f"{self._endpoint.entry}: {name}", words, self._endpoint.entry, name)
         self._left_out.add(name)
         del body[name]
         return True

@@ -28,14 +28,23 @@ def set_callbacks(names: tuple[str, ...]) -> None:
     """
     import litellm
 
-    callbacks = [_callback(name, litellm) for name in names]
+    callbacks = [callback_of(name, litellm) for name in names]
     for callback in callbacks:
         for place in (litellm.success_callback, litellm.failure_callback):
             if callback not in place:
                 place.append(callback)
 
 
-def _callback(name: str, litellm: Any) -> Any:
+def callback_of(name: str, litellm: Any) -> Any:
+    """What LiteLLM is to call: a name that it knows, or one's own object.
+
+    Args:
+        name: As in the settings.
+        litellm: The module.
+
+    Raises:
+        GatewayError: There is no such callback.
+    """
     module, _, attribute = name.rpartition(".")
     if not module:
         known = sorted({*litellm._known_custom_logger_compatible_callbacks, *_CLASSIC})

@@ -44,6 +44,7 @@ from graphrag_assets.llm.providers.litellm_callbacks import finish_callbacks, se
 from graphrag_assets.llm.providers.observing import STAGE
 from graphrag_assets.llm.providers.parameters import blamed
 from graphrag_assets.llm.providers.wire import clean, response_format
+from graphrag_assets.progress import tell_once
 from graphrag_assets.settings import ModelSettings
 from graphrag_assets.settings_telemetry import TelemetrySettings
 
@@ -116,10 +117,8 @@ class LiteLLMClient:
                     w in words for w in ("response_format", "schema", "structured")
                 ):
                     raise
-                logger.warning(
-                    "%s: the endpoint does not accept structured output; it is left out from now on",
-                    self._endpoint.entry,
-                )
+                words = "%s: the endpoint does not accept structured output; it is left out from now on"
+                tell_once(logger, f"{self._endpoint.entry}: structured output", words, self._endpoint.entry)
                 self._structured = False
         return _chat_answer(await self._send("acompletion", call))
 
@@ -196,8 +195,8 @@ class LiteLLMClient:
         if not self._opened:
             self._opened = True
             _OPEN.add(id(self))
-        loaded = _load.cache_info().currsize > 0
-        litellm, unlogged = _load() if loaded else await asyncio.to_thread(_load)
+        loaded = load_litellm.cache_info().currsize > 0
+        litellm, unlogged = load_litellm() if loaded else await asyncio.to_thread(load_litellm)
         call = dict(call)
         if self._managed_identity:
             call = {
@@ -228,7 +227,7 @@ class LiteLLMClient:
             return False
         if name not in self._left_out:
             words = "%s: the endpoint does not accept %s; it is left out from now on"
-            logger.warning(words, self._endpoint.entry, name)
+            tell_once(logger, f"{self._endpoint.entry}: {name}", words, self._endpoint.entry, name)
         self._left_out.add(name)
         return True
 
@@ -246,13 +245,6 @@ class LiteLLMClient:
         own = {name: self._call[name] for name in names if name in self._call}
         return await self._send(function, {"custom_llm_provider": self._provider, **own, **arguments})
 
-    def _unknown_provider(self) -> str:
-        import litellm
-
-        known = {str(getattr(each, "value", each)) for each in litellm.provider_list}
-        near = get_close_matches(self._provider, sorted(known), 1)
-        return f"LiteLLM knows no model_provider {self._provider!r}" + (f", perhaps {near[0]} is meant" if near else "")
-
     def _mapped(self, error: Exception) -> CallError:
         """Our error for one of LiteLLM's; told apart by status and class name, which all providers share."""
         name = type(error).__name__
@@ -265,7 +257,7 @@ class LiteLLMClient:
         if isinstance(error, TimeoutError) or "Timeout" in name:
             return PassingError("timeout", f"no answer within {self._call['timeout']:g} s")
         if "LLM Provider NOT provided" in message:  # how LiteLLM says that it does not know the one it was given
-            return PermanentError("not_found", self._unknown_provider())
+            return PermanentError("not_found", unknown_provider(self._provider) or message)
         if name == "ContextWindowExceededError":
             return PermanentError("context_length", message, 400)
         if name == "ContentPolicyViolationError":
@@ -290,8 +282,18 @@ class LiteLLMClient:
         )
 
 
+def unknown_provider(provider: str) -> str | None:
+    """What to tell of a provider that LiteLLM does not know; None where it does."""
+    litellm, _ = load_litellm()
+    known = {str(getattr(each, "value", each)) for each in litellm.provider_list}
+    if provider in known:
+        return None
+    near = get_close_matches(provider, sorted(known), 1)
+    return f"LiteLLM knows no model_provider {provider!r}" + (f", perhaps {near[0]} is meant" if near else "")
+
+
 @cache
-def _load() -> tuple[Any, Callable[[], contextlib.AbstractContextManager[None]]]:
+def load_litellm() -> tuple[Any, Callable[[], contextlib.AbstractContextManager[None]]]:
     """LiteLLM, told to stay off the network and out of the logs, and a context in which it does no logging work."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # otherwise it reads any .env it finds
